@@ -1,0 +1,16 @@
+/*
+ * Copyright (c) 2026 the vmaf_gpu authors
+ * SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The CPU references.
+ */
+#ifndef VG_CPU_REF_METRICS_H
+#define VG_CPU_REF_METRICS_H
+
+#include "cpu_ref/cpu_ref.h"
+
+extern const VgCpuMetric vg_cpu_psnr;
+extern const VgCpuMetric vg_cpu_float_ssim;
+extern const VgCpuMetric vg_cpu_motion;
+
+#endif

@@ -1,0 +1,58 @@
+/*
+ * Copyright (c) 2026 the vmaf_gpu authors
+ * SPDX-License-Identifier: BSD-2-Clause
+ *
+ * What the scorer needs of whoever makes raw records from pictures: worker threads or a device.
+ *
+ * A back end has a ring of slots, one for each frame in flight. The scorer fills a slot by submit() and takes it back by
+ * finish(), in order; between the two the back end may read the slot's pictures and write its records.
+ */
+#ifndef VG_BACKEND_H
+#define VG_BACKEND_H
+
+#include "engine/log.h"
+#include "engine/metric.h"
+
+/** One pixel pass: a metric with its parameters. Features that can share a pass do. */
+typedef struct VgPass {
+    const VgMetric *metric;
+    void *params;
+    size_t record_offset; /* in a slot's records, a multiple of 16 */
+    int every_frame;      /* runs on frames that subsampling leaves out, too */
+} VgPass;
+
+typedef struct VgPlan {
+    VgGeometry geometry;
+    VgPass *passes;
+    unsigned n_passes;
+    size_t records_size;     /* bytes of one slot's records */
+    unsigned in_flight;      /* slots */
+    unsigned n_threads;      /* at most this many tasks at once, at least 1 */
+    unsigned lag, lag_sides; /* earlier frames that passes look back at, and whose */
+} VgPlan;
+
+/** A frame's pictures: index [k] is the frame k before; NULL where it does not exist or is not asked for. */
+typedef struct VgFramePictures {
+    uint64_t frame;
+    const VgPicture *ref[VG_MAX_LAG + 1];
+    const VgPicture *dist[VG_MAX_LAG + 1];
+} VgFramePictures;
+
+typedef struct VgBackend {
+    const char *name;
+    /** Reserves everything that frames will need. The plan stays in place until close(). */
+    int (*open)(void **context, const VgPlan *plan, const VgLog *log);
+    /**
+     * Starts the passes of one frame; `scored` is 0 for a frame that subsampling leaves out. Pictures and records stay
+     * in place until finish() has returned 1. Never waits for results.
+     */
+    int (*submit)(void *context, unsigned slot, const VgFramePictures *pictures, int scored, uint8_t *records);
+    /** 1: the slot's records are complete and its pictures no longer read; 0: not yet (only if !wait); or an error. */
+    int (*finish)(void *context, unsigned slot, int wait);
+    /** Ends all work, finished or not, and frees everything. */
+    void (*close)(void **context);
+} VgBackend;
+
+extern const VgBackend vg_backend_cpu;
+
+#endif

@@ -1,0 +1,99 @@
+/*
+ * Copyright (c) 2026 the vmaf_gpu authors
+ * SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The one struct through which the engine knows a metric.
+ *
+ * Data flows through four plain structs, each the metric's own:
+ *   options   what the user asked for, filled from the option table;
+ *   params    what the pixel work needs to know, derived from options and geometry (defined in shared_math/METRIC.h, and
+ *             used by CPU reference and kernels alike);
+ *   record    what a frame's pixels boil down to (shared_math/METRIC.h), filled by the CPU reference or the device;
+ *   state     what the score rules carry from frame to frame.
+ * One implementation of the score rules turns records into named scores, whoever made the records.
+ */
+#ifndef VG_METRIC_H
+#define VG_METRIC_H
+
+#include "cpu_ref/cpu_ref.h"
+#include "engine/vmafgpu.h"
+
+#define VG_SIDE_REF  1u
+#define VG_SIDE_DIST 2u
+
+/** What a metric reads, beyond the current frame. */
+typedef struct VgNeeds {
+    unsigned lag;       /* earlier frames, 0 to VG_MAX_LAG */
+    unsigned lag_sides; /* VG_SIDE_*: whose earlier frames */
+    unsigned lookahead; /* frames after n that must be scored before n's scores are final */
+} VgNeeds;
+
+/** When libvmaf first stores a value under the key: decides the order of columns. */
+typedef enum VgKeyPhase {
+    VG_PHASE_FRAME_0, /* with frame 0 */
+    VG_PHASE_FLUSH
+} VgKeyPhase;
+
+typedef struct VgKey {
+    const char *name;  /* internal ("collector") name, by which models know it */
+    const char *alias; /* name shown in logs; NULL: the same */
+    VgKeyPhase phase;
+    int aggregate; /* one value for the clip rather than one a frame */
+} VgKey;
+
+/** Where score rules put scores; key is the index in the metric's key table. Each score is put once. */
+typedef struct VgEmit {
+    int (*put)(void *opaque, unsigned key, uint64_t frame, double value);
+    int (*put_aggregate)(void *opaque, unsigned key, double value);
+    void *opaque;
+} VgEmit;
+
+int vg_emit(VgEmit *emit, unsigned key, uint64_t frame, double value);
+int vg_emit_aggregate(VgEmit *emit, unsigned key, double value);
+
+/** What score rules know of their clip. */
+typedef struct VgScoreContext {
+    const VgGeometry *geometry;
+    const void *options;
+} VgScoreContext;
+
+typedef struct VgMetric {
+    VgMetricInfo info;
+    size_t options_size;
+    size_t params_size;
+    size_t state_size;
+    /** Extractor that libvmaf declares temporal: subsampling does not skip its frames. */
+    int every_frame;
+    const VgKey *keys; /* in the order in which libvmaf stores them; ended by an entry without a name */
+
+    /** Bit i is set if key i is published. */
+    uint32_t (*active_keys)(const VgGeometry *geometry, const void *options);
+    VgNeeds (*needs)(const void *options);
+    /**
+     * The one predicate that says whether a geometry and option set can be scored. On refusal writes the reason (with
+     * the value that was wrong and the remedy) to `why`.
+     */
+    int (*check)(const VgGeometry *geometry, const void *options, char *why, size_t why_size);
+    void (*make_params)(const VgGeometry *geometry, const void *options, void *params);
+    /**
+     * Whether one pixel pass can serve both: if so, widens `params` to cover `other` and returns 1. Fields that a
+     * requester did not ask for must not change its scores. NULL: only equal params are shared.
+     */
+    int (*merge_params)(void *params, const void *other);
+
+    const VgCpuMetric *cpu;
+
+    /** Turns the record of frame `frame` (called in order of frames) into scores. `state` starts zeroed. */
+    int (*score)(const VgScoreContext *context, void *state, uint64_t frame, const void *record, VgEmit *emit);
+    /** End of a clip of n_frames > 0 frames; NULL: nothing to do. */
+    int (*flush)(const VgScoreContext *context, void *state, uint64_t n_frames, VgEmit *emit);
+} VgMetric;
+
+/** All metrics, in libvmaf's order of registration; ended by NULL. */
+extern const VgMetric *const vg_metrics[];
+
+extern const VgMetric vg_metric_psnr;
+extern const VgMetric vg_metric_float_ssim;
+extern const VgMetric vg_metric_motion;
+
+#endif

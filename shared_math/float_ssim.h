@@ -1,0 +1,161 @@
+/*
+ * Copyright (c) 2026 the vmaf_gpu authors
+ * SPDX-License-Identifier: BSD-2-Clause
+ *
+ * float_ssim: structural similarity of (decimated) luma. Wang, Bovik, Sheikh, Simoncelli, "Image quality assessment:
+ * from error visibility to structural similarity", IEEE Trans. Image Processing 13(4), 2004. Exact definition:
+ * docs/numerics.md, float_ssim.
+ *
+ * Every operation on float rounds to binary32, every one on double to binary64: no contraction, no excess precision.
+ */
+#ifndef VG_SHARED_MATH_FLOAT_SSIM_H
+#define VG_SHARED_MATH_FLOAT_SSIM_H
+
+#include "shared_math/fn.h"
+
+/** Side of the Gaussian window. */
+#define VG_FLOAT_SSIM_TAPS 11
+
+/** Greatest decimation factor whose sums are exact in every order, see vg_float_ssim_product(). */
+#define VG_FLOAT_SSIM_MAX_FACTOR 128
+
+typedef struct VgFloatSsimParams {
+    int32_t width, height;         /* of luma */
+    int32_t bit_depth;             /* 8, 10, 12 or 16 */
+    int32_t factor;                /* of the decimation, 1 to VG_FLOAT_SSIM_MAX_FACTOR; 1: none */
+    int32_t out_width, out_height; /* of the decimated planes */
+    float tap;                     /* 1 / factor^2, rounded once: made on the host so that no device division differs */
+    int32_t lcs;                   /* whether the means of l, c and s are wanted */
+} VgFloatSsimParams;
+
+/** Means over all windows, each rounded to binary32. l, c, s are 0 when not asked for. */
+typedef struct VgFloatSsimRecord {
+    float ssim, l, c, s;
+} VgFloatSsimRecord;
+
+/* Taps exp(-k^2 / (2 * 1.5^2)), normalised to sum 1, rounded to six decimals: 3a86bdf5 3bf90108 3d1375c9 3ddff8a9
+   3e5a1e3f 3e8832ba and back. A macro, because device code cannot read a host's table. */
+#define VG_FLOAT_SSIM_GAUSS                                                                                            \
+    {                                                                                                                  \
+        0x1.0d7beap-10f, 0x1.f20210p-8f, 0x1.26eb92p-5f, 0x1.bff152p-4f, 0x1.b43c7ep-3f, 0x1.106574p-2f,               \
+            0x1.b43c7ep-3f, 0x1.bff152p-4f, 0x1.26eb92p-5f, 0x1.f20210p-8f, 0x1.0d7beap-10f                            \
+    }
+
+/* (0.01 * 255)^2, (0.03 * 255)^2 and half of it in binary32, at every depth: samples are scaled to 8 bits. */
+#define VG_FLOAT_SSIM_C1 0x1.a028f4p+2f /* 40d0147a */
+#define VG_FLOAT_SSIM_C2 0x1.d42e12p+5f /* 426a1709 */
+#define VG_FLOAT_SSIM_C3 0x1.d42e12p+4f /* 41ea1709 */
+
+/** Value of a sample's last bit once samples are scaled to [0, 256): 2^(8 - depth). */
+VG_FN float vg_float_ssim_unit(int32_t bit_depth)
+{
+    return 1.0f / (float)((int32_t)1 << (bit_depth - 8));
+}
+
+/** Side of the decimated plane. */
+VG_FN int32_t vg_float_ssim_out_size(int32_t size, int32_t factor)
+{
+    return factor > 1 ? size / factor + (size & 1) : size;
+}
+
+/** First row (or column) of the window of output `i`: windows are off-centre for even factors. */
+VG_FN int32_t vg_float_ssim_window(int32_t i, int32_t factor)
+{
+    return i * factor - factor / 2;
+}
+
+/** Row or column outside 0..n-1: mirrored, the edge sample repeated. |distance to the plane| <= n. */
+VG_FN int32_t vg_float_ssim_mirror(int32_t i, int32_t n)
+{
+    if (i < 0)
+        return -1 - i;
+    return i < n ? i : 2 * n - 1 - i;
+}
+
+/**
+ * Whether samples may be summed as plain integers. For powers of two every product with the tap is exact, so the
+ * window's output is the integer sum (below 2^30), rounded once to binary32, times the exact scale unit * tap.
+ */
+VG_FN int vg_float_ssim_is_integer(int32_t factor)
+{
+    return (factor & (factor - 1)) == 0;
+}
+
+/**
+ * What one sample adds to its window for all other factors. The window's output is the sum of these products, rounded
+ * once to binary32. Any order of summation in double (or in 64-bit integers of any unit from 2^-45 to 2^-54) is exact:
+ * a product is 0 or at least 2^-8 * 2^-14, hence, with 24 bits, a multiple of 2^-45, and a window's products sum up to
+ * less than 2^8, that is, to less than 2^53 such units.
+ */
+VG_FN float vg_float_ssim_product(int32_t sample, float unit, float tap)
+{
+    return ((float)sample * unit) * tap;
+}
+
+/**
+ * Output of a window from its exact sum of samples (powers of two) or products (other factors). The scaling by a power
+ * of two, or by 1, does not round.
+ */
+VG_FN float vg_float_ssim_decimated(double sum, int32_t factor, float unit, float tap)
+{
+    return (float)sum * (vg_float_ssim_is_integer(factor) ? unit * tap : 1.0f);
+}
+
+/** Adds one tap of a Gaussian pass: the product is rounded before it is added. Taps are added in order, from 0. */
+VG_FN double vg_float_ssim_add_tap(double sum, float x, float tap)
+{
+    return sum + (double)(x * tap);
+}
+
+/** Means, variances and covariance under one window. */
+typedef struct VgFloatSsimWindow {
+    float mr, mt, vr, vt, cv;
+} VgFloatSsimWindow;
+
+/** From the filtered planes of R, T, R*R, T*T, R*T. */
+VG_FN VgFloatSsimWindow vg_float_ssim_stats(float mr, float mt, float rr, float tt, float rt)
+{
+    float vr = rr - mr * mr;
+    float vt = tt - mt * mt;
+    VgFloatSsimWindow window = { mr, mt, vr < 0.0f ? 0.0f : vr, vt < 0.0f ? 0.0f : vt, rt - mr * mt };
+    return window;
+}
+
+/** Luminance, contrast and structure of one window. */
+typedef struct VgFloatSsimFactors {
+    double l, c, s;
+} VgFloatSsimFactors;
+
+/* The mix of double numerators and binary32 denominators is the definition; identical windows may give other than 1. */
+VG_FN VgFloatSsimFactors vg_float_ssim_factors(VgFloatSsimWindow w)
+{
+    float q = VG_SQRTF(w.vr * w.vt);
+    float l_den = (w.mr * w.mr + w.mt * w.mt) + VG_FLOAT_SSIM_C1;
+    float c_den = (w.vr + w.vt) + VG_FLOAT_SSIM_C2;
+    float cv = w.cv < 0.0f && q <= 0.0f ? 0.0f : w.cv;
+    float s = (cv + VG_FLOAT_SSIM_C3) / (q + VG_FLOAT_SSIM_C3);
+    VgFloatSsimFactors factors = {
+        (2.0 * (double)w.mr * (double)w.mt + (double)VG_FLOAT_SSIM_C1) / (double)l_den,
+        (2.0 * (double)q + (double)VG_FLOAT_SSIM_C2) / (double)c_den,
+        (double)s,
+    };
+    return factors;
+}
+
+/** What a window adds to the score's sum. Sums run in raster order. */
+VG_FN double vg_float_ssim_term(VgFloatSsimFactors f)
+{
+    return (f.l * f.c) * f.s;
+}
+
+/**
+ * Mean over the (out_width - 10) x (out_height - 10) windows. The reference's own rule for planes below 11x11, which
+ * configuration refuses, is the same formula: 0, -0 or NaN.
+ */
+VG_FN float vg_float_ssim_mean(double sum, int32_t out_width, int32_t out_height)
+{
+    int64_t windows = (int64_t)(out_width - VG_FLOAT_SSIM_TAPS + 1) * (out_height - VG_FLOAT_SSIM_TAPS + 1);
+    return (float)(sum / (double)windows);
+}
+
+#endif

@@ -1,0 +1,23 @@
+/*
+ * Copyright (c) 2026 the vmaf_gpu authors
+ * SPDX-License-Identifier: BSD-2-Clause
+ *
+ * How the headers of this folder declare functions, so that host, CUDA and HIP compilers read the same text.
+ */
+#ifndef VG_SHARED_MATH_FN_H
+#define VG_SHARED_MATH_FN_H
+
+#include <stdint.h>
+
+/* A device compiler defines VG_FN with its own qualifiers before it includes anything of this folder. */
+#ifndef VG_FN
+#define VG_FN static inline
+#endif
+
+/* Correctly rounded binary32 square root. */
+#ifndef VG_SQRTF
+#include <math.h>
+#define VG_SQRTF(x) sqrtf(x)
+#endif
+
+#endif
