@@ -1,0 +1,1257 @@
+/*
+ * Copyright (c) 2026 the vmaf_gpu authors
+ *
+ * Redistribution and use in source and binary forms, with or without
+ * modification, are permitted provided that the following conditions are met:
+ *
+ * 1. Redistributions of source code must retain the above copyright notice, this
+ *    list of conditions and the following disclaimer.
+ *
+ * 2. Redistributions in binary form must reproduce the above copyright notice,
+ *    this list of conditions and the following disclaimer in the documentation
+ *    and/or other materials provided with the distribution.
+ *
+ * THIS SOFTWARE IS PROVIDED BY THE COPYRIGHT HOLDERS AND CONTRIBUTORS "AS IS"
+ * AND ANY EXPRESS OR IMPLIED WARRANTIES, INCLUDING, BUT NOT LIMITED TO, THE
+ * IMPLIED WARRANTIES OF MERCHANTABILITY AND FITNESS FOR A PARTICULAR PURPOSE ARE
+ * DISCLAIMED. IN NO EVENT SHALL THE COPYRIGHT HOLDER OR CONTRIBUTORS BE LIABLE
+ * FOR ANY DIRECT, INDIRECT, INCIDENTAL, SPECIAL, EXEMPLARY, OR CONSEQUENTIAL
+ * DAMAGES (INCLUDING, BUT NOT LIMITED TO, PROCUREMENT OF SUBSTITUTE GOODS OR
+ * SERVICES; LOSS OF USE, DATA, OR PROFITS; OR BUSINESS INTERRUPTION) HOWEVER
+ * CAUSED AND ON ANY THEORY OF LIABILITY, WHETHER IN CONTRACT, STRICT LIABILITY,
+ * OR TORT (INCLUDING NEGLIGENCE OR OTHERWISE) ARISING IN ANY WAY OUT OF THE USE
+ * OF THIS SOFTWARE, EVEN IF ADVISED OF THE POSSIBILITY OF SUCH DAMAGE.
+ */
+
+/**
+ * @file
+ * Full-reference video quality scores: the filter vmaf_gpu, on the library libvmafgpu.
+ *
+ * The first input is the distorted video, which passes through; the second is the reference. Frames are paired here
+ * (see next_move()); the library scores the pairs, pools the scores and writes the log.
+ */
+
+#include <inttypes.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <vmafgpu.h>
+
+#include "libavutil/avstring.h"
+#include "libavutil/avutil.h"
+#include "libavutil/bprint.h"
+#include "libavutil/common.h"
+#include "libavutil/dict.h"
+#include "libavutil/frame.h"
+#include "libavutil/mathematics.h"
+#include "libavutil/mem.h"
+#include "libavutil/opt.h"
+#include "libavutil/pixdesc.h"
+#include "libavutil/thread.h"
+
+#include "avfilter.h"
+#include "filters.h"
+#include "formats.h"
+#include "framesync.h"
+#include "vmaf_gpu_compat.h"
+#include "vmaf_gpu_options.h"
+
+#define SECOND   1000000000 /* of the common time base in which frames are paired */
+#define N_STEPS  32         /* latest steps of time stamps whose median is taken */
+#define N_NAMED  4          /* frames without a partner that the closing message names */
+#define MAX_TAIL 32         /* reference frames that are read beyond the end of the distorted video, to count them */
+#define MAX_HELD 64         /* frames that wait for their scores (metadata=1) */
+
+enum Side { DISTORTED, REFERENCE };
+
+/* In the order of the option tables. */
+enum Pairing { PAIR_NEAREST, PAIR_INDEX, PAIR_FRAMESYNC };
+enum Backend { BACKEND_AUTO, BACKEND_CPU, BACKEND_CUDA, BACKEND_HIP };
+
+/* One of the two inputs. Times are in nanoseconds. */
+typedef struct Input {
+    /* Format */
+    VgPicture picture; ///< what all its frames have in common; addresses, pitches and owner are not set
+    int plane[3];      ///< of Y, Cb, Cr
+    int offset[3];     ///< of their first sample in the plane, in bytes
+    enum AVPixelFormat format;
+
+    /* Frames that wait for a partner: the first, and the one after it */
+    AVFrame *frame[2];
+    int64_t time[2];
+    int n;
+    int eof;
+    int status;         ///< with which the input ended
+    int64_t status_pts; ///< when
+
+    /* What was seen of it */
+    int64_t n_frames;
+    int64_t n_alone;             ///< frames without a partner
+    int cut;                     ///< there were more of them, not counted
+    int64_t alone_time[N_NAMED]; ///< the first ones' time stamps; index mode: their numbers
+    int64_t first, last;
+    int64_t step[N_STEPS]; ///< ring of the latest differences of time stamps
+    int64_t n_steps;
+    int64_t nominal_step; ///< from the link's frame rate; 0: unknown
+    int64_t tick;         ///< of the time base
+} Input;
+
+typedef struct Held {
+    AVFrame *frame;
+    int64_t index; ///< of its scores; -1: it has none
+} Held;
+
+typedef struct VmafGpuContext {
+    const AVClass *class;
+
+    /* Options */
+#define TEXT(name, help)          char *name;
+#define CHOICE(name, value, help) char *name;
+#define VALUE(option, value, help)
+#define NUMBER(name, value, low, high, help) int name;
+#define FLAG(name, value, help)              int name;
+    VMAF_GPU_OPTIONS(TEXT, CHOICE, VALUE, NUMBER, FLAG)
+#undef TEXT
+#undef CHOICE
+#undef VALUE
+#undef NUMBER
+#undef FLAG
+    enum Pairing pairing;
+    VgReport report;
+    VgPool pooling;
+
+    FFFrameSync fs; ///< pair=framesync only
+    Input input[2];
+    VgScorer *scorer;
+
+    /* Ring of frames that wait for their scores */
+    Held held[MAX_HELD];
+    unsigned first_held, n_held;
+
+    int64_t n_pairs;
+    int64_t min_offset, max_offset; ///< of a reference frame's time stamp from its partner's
+    int64_t tail;                   ///< reference frames beyond the end of the distorted video
+    int rates_differ;
+    int sent;     ///< a frame was sent in this activation
+    int closed;   ///< the output wants no more
+    int flushed;  ///< nothing more is scored
+    int finished; ///< summary and log are out
+    int failed;
+} VmafGpuContext;
+
+#define OFFSET(field) offsetof(VmafGpuContext, field)
+#define FLAGS         (AV_OPT_FLAG_FILTERING_PARAM | AV_OPT_FLAG_VIDEO_PARAM)
+
+static const AVOption vmaf_gpu_options[] = {
+#define TEXT(name, help) { #name, help, OFFSET(name), AV_OPT_TYPE_STRING, { .str = NULL }, 0, 0, FLAGS },
+#define CHOICE(name, value, help)                                                                                      \
+    { #name, help, OFFSET(name), AV_OPT_TYPE_STRING, { .str = value }, 0, 0, FLAGS, #name },
+#define VALUE(option, value, help) { value, help, 0, AV_OPT_TYPE_CONST, { .i64 = 0 }, 0, 0, FLAGS, #option },
+#define NUMBER(name, value, low, high, help)                                                                           \
+    { #name, help, OFFSET(name), AV_OPT_TYPE_INT, { .i64 = value }, low, high, FLAGS },
+#define FLAG(name, value, help)                                                                                        \
+    { #name, help, OFFSET(name), AV_OPT_TYPE_BOOL, { .i64 = value }, FFMIN(value, 0), 1, FLAGS },
+    VMAF_GPU_OPTIONS(TEXT, CHOICE, VALUE, NUMBER, FLAG)
+#undef TEXT
+#undef CHOICE
+#undef VALUE
+#undef NUMBER
+#undef FLAG
+        { NULL }
+};
+
+AVFILTER_DEFINE_CLASS(vmaf_gpu);
+
+/* ---- Options ---------------------------------------------------------------------------------------------------- */
+
+static void print_message(void *ctx, VgLogLevel level, const char *message)
+{
+    static const int levels[] = {
+        [VG_LOG_ERROR] = AV_LOG_ERROR,     [VG_LOG_WARNING] = AV_LOG_WARNING, [VG_LOG_INFO] = AV_LOG_INFO,
+        [VG_LOG_VERBOSE] = AV_LOG_VERBOSE, [VG_LOG_DEBUG] = AV_LOG_DEBUG,
+    };
+
+    av_log(ctx, (unsigned)level < FF_ARRAY_ELEMS(levels) ? levels[level] : AV_LOG_DEBUG, "%s\n", message);
+}
+
+/* Gives the place of a value among those that the table lists for an option, or refuses it. */
+static int find_choice(AVFilterContext *ctx, const char *option, const char *value)
+{
+    AVBPrint names;
+    int n = 0;
+
+    for (const AVOption *o = vmaf_gpu_options; o->name; o++) {
+        if (o->type != AV_OPT_TYPE_CONST || strcmp(o->unit, option))
+            continue;
+        if (!strcmp(o->name, value))
+            return n;
+        n++;
+    }
+
+    av_bprint_init(&names, 0, AV_BPRINT_SIZE_AUTOMATIC);
+    for (const AVOption *o = vmaf_gpu_options; o->name; o++)
+        if (o->type == AV_OPT_TYPE_CONST && !strcmp(o->unit, option))
+            av_bprintf(&names, "%s%s", !names.len ? "" : --n > 1 ? ", " : " or ", o->name);
+    av_log(ctx, AV_LOG_ERROR, "%s=%s is unknown: use %s\n", option, value, names.str);
+    return AVERROR(EINVAL);
+}
+
+/* The options that only FFmpeg's framesync understands: handed to it, or refused. */
+static int init_framesync_options(AVFilterContext *ctx)
+{
+    VmafGpuContext *s = ctx->priv;
+    const char *given = s->eof_action        ? "eof_action"
+                        : s->repeatlast >= 0 ? "repeatlast"
+                        : s->ts_sync_mode    ? "ts_sync_mode"
+                        : !s->shortest       ? "shortest=0"
+                                             : NULL;
+    int ret;
+
+    if (s->pairing != PAIR_FRAMESYNC) {
+        if (!given)
+            return 0;
+        av_log(ctx, AV_LOG_ERROR, "%s has no meaning with pair=%s: leave it out, or add pair=framesync\n", given,
+               s->pair);
+        return AVERROR(EINVAL);
+    }
+
+    if (s->shortest >= 0)
+        s->fs.opt_shortest = s->shortest;
+    if (s->repeatlast >= 0)
+        s->fs.opt_repeatlast = s->repeatlast;
+    if (s->eof_action) {
+        if ((ret = find_choice(ctx, "eof_action", s->eof_action)) < 0)
+            return ret;
+        s->fs.opt_eof_action = ret;
+    }
+    if (s->ts_sync_mode) {
+        if ((ret = find_choice(ctx, "ts_sync_mode", s->ts_sync_mode)) < 0)
+            return ret;
+#if VG_HAS_TS_SYNC_MODE
+        s->fs.opt_ts_sync_mode = ret;
+#else
+        av_log(ctx, AV_LOG_ERROR, "ts_sync_mode needs FFmpeg 6.0 or later, this is %s: leave it out\n",
+               av_version_info());
+        return AVERROR(EINVAL);
+#endif
+    }
+    return 0;
+}
+
+static av_cold int preinit(AVFilterContext *ctx)
+{
+    VmafGpuContext *s = ctx->priv;
+
+    ff_framesync_preinit(&s->fs);
+    return 0;
+}
+
+static av_cold int init(AVFilterContext *ctx)
+{
+    VmafGpuContext *s = ctx->priv;
+    int ret;
+
+    if (s->model && *s->model) {
+        av_log(ctx, AV_LOG_ERROR,
+               "model='%s': VMAF models are not built in yet; leave model out and score features, "
+               "e.g. feature=" VG_DEFAULT_FEATURES "\n",
+               s->model);
+        return AVERROR(EINVAL);
+    }
+    if (s->feature && *s->feature && (ret = vg_features_check(s->feature, print_message, ctx)) < 0)
+        return ret;
+
+    if ((ret = find_choice(ctx, "log_fmt", s->log_fmt)) < 0)
+        return ret;
+    s->report = ret;
+    if (s->log_precision != VG_PRECISION_LIBVMAF && s->log_precision != VG_PRECISION_FULL) {
+        av_log(ctx, AV_LOG_ERROR, "log_precision=%d is unknown: use %d or %d\n", s->log_precision, VG_PRECISION_LIBVMAF,
+               VG_PRECISION_FULL);
+        return AVERROR(EINVAL);
+    }
+    if (s->log_path && (ret = vg_report_check(s->log_path, print_message, ctx)) < 0)
+        return ret;
+
+    if ((ret = find_choice(ctx, "pool", s->pool)) < 0)
+        return ret;
+    s->pooling = ret;
+
+    if ((ret = find_choice(ctx, "pair", s->pair)) < 0)
+        return ret;
+    s->pairing = ret;
+    if ((ret = init_framesync_options(ctx)) < 0)
+        return ret;
+
+    if ((ret = find_choice(ctx, "backend", s->backend)) < 0)
+        return ret;
+    if (ret != BACKEND_AUTO && ret != BACKEND_CPU) {
+        av_log(ctx, AV_LOG_ERROR, "backend=%s: this build has no such back end; use backend=cpu or backend=auto\n",
+               s->backend);
+        return AVERROR(EINVAL);
+    }
+    if (s->bit_depth && s->bit_depth < 8) {
+        av_log(ctx, AV_LOG_ERROR, "bit_depth=%d: depths from 8 to 16 are scored; 0 takes the format's\n", s->bit_depth);
+        return AVERROR(EINVAL);
+    }
+
+    s->input[DISTORTED].format = s->input[REFERENCE].format = AV_PIX_FMT_NONE;
+    s->min_offset = INT64_MAX;
+    s->max_offset = INT64_MIN;
+    return 0;
+}
+
+/* ---- Formats ---------------------------------------------------------------------------------------------------- */
+
+/*
+ * Describes a pixel format as a picture of unknown size. True for what is read in place: luma in a plane of its own,
+ * native-endian samples of 8 to 16 bits, chroma planar or interleaved, at 4:0:0, 4:2:0, 4:2:2 or 4:4:4.
+ */
+static int describe_format(Input *in, enum AVPixelFormat format)
+{
+    const AVPixFmtDescriptor *desc = av_pix_fmt_desc_get(format);
+    const uint64_t others = AV_PIX_FMT_FLAG_PAL | AV_PIX_FMT_FLAG_BITSTREAM | AV_PIX_FMT_FLAG_HWACCEL |
+                            AV_PIX_FMT_FLAG_RGB | AV_PIX_FMT_FLAG_ALPHA | AV_PIX_FMT_FLAG_BAYER | AV_PIX_FMT_FLAG_FLOAT;
+    VgPicture picture = { .size = sizeof(picture) };
+    int subsampling;
+
+    if (!desc || desc->flags & others || (desc->nb_components != 1 && desc->nb_components != 3))
+        return 0;
+
+    picture.geometry.bit_depth = desc->comp[0].depth;
+    picture.shift = desc->comp[0].shift;
+    picture.sample_bytes = desc->comp[0].depth + desc->comp[0].shift > 8 ? 2 : 1;
+    if (desc->comp[0].depth < 8 || desc->comp[0].depth > 16)
+        return 0;
+    if (picture.sample_bytes > 1 && !(desc->flags & AV_PIX_FMT_FLAG_BE) == AV_HAVE_BIGENDIAN)
+        return 0;
+
+    subsampling = desc->log2_chroma_w << 4 | desc->log2_chroma_h;
+    if (desc->nb_components == 1)
+        picture.geometry.chroma = VG_CHROMA_400;
+    else if (subsampling == 0x11)
+        picture.geometry.chroma = VG_CHROMA_420;
+    else if (subsampling == 0x10)
+        picture.geometry.chroma = VG_CHROMA_422;
+    else if (subsampling == 0x00)
+        picture.geometry.chroma = VG_CHROMA_444;
+    else
+        return 0;
+
+    for (int c = 0; c < desc->nb_components; c++) {
+        const AVComponentDescriptor *comp = &desc->comp[c];
+
+        if (!c != !comp->plane || comp->depth != desc->comp[0].depth || comp->shift != desc->comp[0].shift)
+            return 0;
+        in->plane[c] = comp->plane;
+        in->offset[c] = comp->offset;
+        picture.step[c] = comp->step;
+    }
+    in->picture = picture;
+    in->format = format;
+    return 1;
+}
+
+static int query_formats(AVFilterContext *ctx)
+{
+    /* Lists of its own for each input: what they shared, libavfilter would convert to the first one's. */
+    for (int side = DISTORTED; side <= REFERENCE; side++) {
+        const AVPixFmtDescriptor *desc = NULL;
+        AVFilterFormats *formats = NULL;
+        int ret;
+
+        while ((desc = av_pix_fmt_desc_next(desc))) {
+            enum AVPixelFormat format = av_pix_fmt_desc_get_id(desc);
+            Input in;
+
+            /* Hardware formats are listed so that config_output() can refuse them with a useful message. */
+            if ((describe_format(&in, format) || desc->flags & AV_PIX_FMT_FLAG_HWACCEL) &&
+                (ret = ff_add_format(&formats, format)) < 0)
+                return ret;
+        }
+        if ((ret = ff_formats_ref(formats, &ctx->inputs[side]->outcfg.formats)) < 0)
+            return ret;
+        if (side == DISTORTED)
+            ret = ff_formats_ref(formats, &ctx->outputs[0]->incfg.formats);
+        else
+            ret = vg_free_colour(ctx->inputs[side]);
+        if (ret < 0)
+            return ret;
+    }
+    return 0;
+}
+
+/* A format's name as people write it: without the ending of the native byte order. */
+static const char *format_name(char name[32], enum AVPixelFormat format)
+{
+    const char *full = av_get_pix_fmt_name(format);
+    const char *end = full ? av_stristr(full, AV_HAVE_BIGENDIAN ? "be" : "le") : NULL;
+
+    av_strlcpy(name, full ? full : "none", 32);
+    if (end && !end[2])
+        name[end - full] = 0;
+    return name;
+}
+
+/* The planar format of a chroma subsampling and depth. */
+static enum AVPixelFormat find_planar(VgChroma chroma, uint32_t bit_depth)
+{
+    const AVPixFmtDescriptor *desc = NULL;
+    Input in;
+
+    while ((desc = av_pix_fmt_desc_next(desc)))
+        if (describe_format(&in, av_pix_fmt_desc_get_id(desc)) && in.picture.geometry.chroma == chroma &&
+            in.picture.geometry.bit_depth == bit_depth && !in.picture.shift &&
+            in.plane[desc->nb_components - 1] == desc->nb_components - 1)
+            return in.format;
+    return AV_PIX_FMT_NONE;
+}
+
+/* Refuses inputs that differ, with the filters that make them alike. */
+static int refuse_difference(AVFilterContext *ctx)
+{
+    VmafGpuContext *s = ctx->priv;
+    const VgGeometry *d = &s->input[DISTORTED].picture.geometry;
+    const VgGeometry *r = &s->input[REFERENCE].picture.geometry;
+    /* Chroma that is missing cannot be made up; depth that is there is not thrown away. */
+    VgChroma chroma = d->chroma == VG_CHROMA_400 ? VG_CHROMA_400 : r->chroma;
+    uint32_t depth = FFMAX(d->bit_depth, r->bit_depth);
+    enum AVPixelFormat common = find_planar(chroma, depth);
+    const char *sides[2] = { "distorted", "reference" }, *labels[2] = { "d", "r" };
+    char names[2][32], common_name[32];
+    AVBPrint filters[2], graph, where;
+
+    av_bprint_init(&graph, 0, AV_BPRINT_SIZE_AUTOMATIC);
+    for (int side = DISTORTED; side <= REFERENCE; side++) {
+        const VgGeometry *g = &s->input[side].picture.geometry;
+        AVBPrint *f = &filters[side];
+
+        format_name(names[side], s->input[side].format);
+        av_bprint_init(f, 0, AV_BPRINT_SIZE_AUTOMATIC);
+        if (side == DISTORTED && (d->width != r->width || d->height != r->height))
+            av_bprintf(f, "scale=%u:%u:flags=bicubic", r->width, r->height);
+        if (g->chroma != chroma && chroma == VG_CHROMA_400) /* format=gray would change limited range to full */
+            av_bprintf(f, "%sextractplanes=y", f->len ? "," : "");
+        if (common != AV_PIX_FMT_NONE && (g->bit_depth != depth || (g->chroma != chroma && chroma != VG_CHROMA_400)))
+            av_bprintf(f, "%sformat=%s", f->len ? "," : "", format_name(common_name, common));
+        if (f->len)
+            av_bprintf(&graph, "[%d:v]%s[%s];", side, f->str, labels[side]);
+    }
+    for (int side = DISTORTED; side <= REFERENCE; side++)
+        if (filters[side].len)
+            av_bprintf(&graph, "[%s]", labels[side]);
+        else
+            av_bprintf(&graph, "[%d:v]", side);
+
+    av_bprint_init(&where, 0, AV_BPRINT_SIZE_AUTOMATIC);
+    for (int side = DISTORTED; side <= REFERENCE; side++)
+        if (filters[side].len)
+            av_bprintf(&where, "%s%s on the %s input", where.len ? " and " : "", filters[side].str, sides[side]);
+    av_log(ctx, AV_LOG_ERROR, "distorted is %ux%u %s, reference is %ux%u %s: insert %s, e.g. -lavfi '%svmaf_gpu'\n",
+           d->width, d->height, names[DISTORTED], r->width, r->height, names[REFERENCE], where.str, graph.str);
+    return AVERROR(EINVAL);
+}
+
+static int config_input(AVFilterContext *ctx, enum Side side)
+{
+    VmafGpuContext *s = ctx->priv;
+    AVFilterLink *link = ctx->inputs[side];
+    AVRational rate = vg_filter_link(link)->frame_rate;
+    Input *in = &s->input[side];
+    const char *name = side == DISTORTED ? "distorted" : "reference";
+    const AVFilterContext *source = link->src;
+    uint32_t own_depth;
+    char text[32];
+
+    if (!describe_format(in, link->format)) {
+        av_log(
+            ctx, AV_LOG_ERROR,
+            "the %s input has hardware frames (%s), which this build does not score: insert hwdownload and the format "
+            "that it delivers, e.g. hwdownload,format=nv12\n",
+            name, av_get_pix_fmt_name(link->format));
+        return AVERROR(ENOSYS);
+    }
+    if (!strncmp(source->name, "auto_scale", 10) && source->nb_inputs == 1)
+        av_log(ctx, AV_LOG_WARNING, "the %s input is converted from %s to %s before it is scored\n", name,
+               av_get_pix_fmt_name(source->inputs[0]->format), av_get_pix_fmt_name(link->format));
+
+    in->picture.geometry.width = link->w;
+    in->picture.geometry.height = link->h;
+    own_depth = in->picture.geometry.bit_depth;
+    if (s->bit_depth) {
+        if ((uint32_t)s->bit_depth > own_depth) {
+            av_log(ctx, AV_LOG_ERROR, "bit_depth=%d: the %s input has %u bits (%s); leave bit_depth out\n",
+                   s->bit_depth, name, own_depth, format_name(text, in->format));
+            return AVERROR(EINVAL);
+        }
+        in->picture.shift += own_depth - s->bit_depth;
+        in->picture.geometry.bit_depth = s->bit_depth;
+    }
+
+    in->tick = av_rescale_q(1, link->time_base, (AVRational){ 1, SECOND });
+    if (rate.num > 0 && rate.den > 0)
+        in->nominal_step = av_rescale_q(1, av_inv_q(rate), (AVRational){ 1, SECOND });
+    return 0;
+}
+
+static int score_synchronised(FFFrameSync *fs);
+
+static int config_output(AVFilterLink *outlink)
+{
+    AVFilterContext *ctx = outlink->src;
+    VmafGpuContext *s = ctx->priv;
+    AVFilterLink *main = ctx->inputs[DISTORTED];
+    const Input *in = s->input;
+    VgScorerConfig config = VG_SCORER_CONFIG_INIT;
+    const VgGeometry *d = &s->input[DISTORTED].picture.geometry;
+    const VgGeometry *r = &s->input[REFERENCE].picture.geometry;
+    char names[2][32];
+    int ret;
+
+    if ((ret = config_input(ctx, DISTORTED)) < 0 || (ret = config_input(ctx, REFERENCE)) < 0)
+        return ret;
+    if (d->width != r->width || d->height != r->height || d->chroma != r->chroma || d->bit_depth != r->bit_depth)
+        return refuse_difference(ctx);
+
+    av_log(ctx, AV_LOG_VERBOSE,
+           "FFmpeg %s, libvmafgpu %u.%u.%u: distorted %s against reference %s, %ux%u, %u bits, pair=%s\n",
+           av_version_info(), vg_version() / 10000, vg_version() / 100 % 100, vg_version() % 100,
+           format_name(names[DISTORTED], in[DISTORTED].format), format_name(names[REFERENCE], in[REFERENCE].format),
+           d->width, d->height, d->bit_depth, s->pair);
+
+    config.geometry = *d;
+    config.features = s->feature;
+    config.n_threads = s->n_threads;
+    config.n_subsample = s->n_subsample;
+    config.in_flight = s->in_flight;
+    config.log = print_message;
+    config.log_opaque = ctx;
+    if ((ret = vg_scorer_create(&s->scorer, &config)) < 0)
+        return ret == AVERROR(EAGAIN) ? AVERROR_EXTERNAL : ret; /* libavfilter takes EAGAIN for "later" */
+
+    outlink->w = main->w;
+    outlink->h = main->h;
+    outlink->time_base = main->time_base;
+    outlink->sample_aspect_ratio = main->sample_aspect_ratio;
+    vg_filter_link(outlink)->frame_rate = vg_filter_link(main)->frame_rate;
+
+    if (s->pairing == PAIR_FRAMESYNC) {
+        if ((ret = ff_framesync_init_dualinput(&s->fs, ctx)) < 0)
+            return ret;
+        s->fs.on_event = score_synchronised;
+        if ((ret = ff_framesync_configure(&s->fs)) < 0)
+            return ret;
+        outlink->time_base = s->fs.time_base;
+    } else if (in[DISTORTED].nominal_step && in[REFERENCE].nominal_step) {
+        int64_t difference = FFABS(in[DISTORTED].nominal_step - in[REFERENCE].nominal_step);
+
+        if (difference > in[REFERENCE].nominal_step / 1000) {
+            s->rates_differ = 1;
+            av_log(ctx, s->strict ? AV_LOG_ERROR : AV_LOG_WARNING,
+                   "the frame rates differ: distorted %.3f fps, reference %.3f fps; bring both to one with fps\n",
+                   (double)SECOND / in[DISTORTED].nominal_step, (double)SECOND / in[REFERENCE].nominal_step);
+        }
+    }
+    return 0;
+}
+
+/* ---- Scoring ---------------------------------------------------------------------------------------------------- */
+
+static int is_full_range(const AVFrame *frame)
+{
+    const char *name = av_get_pix_fmt_name(frame->format);
+
+    return frame->color_range == AVCOL_RANGE_JPEG || (name && !strncmp(name, "yuvj", 4));
+}
+
+static void check_colour(AVFilterContext *ctx, const AVFrame *distorted, const AVFrame *reference)
+{
+    if (is_full_range(distorted) != is_full_range(reference))
+        av_log(
+            ctx, AV_LOG_WARNING,
+            "the colour ranges differ (distorted: %s, reference: %s) and samples are compared as they are: bring the "
+            "distorted input to the reference's with scale=out_range=%s\n",
+            is_full_range(distorted) ? "full" : "limited", is_full_range(reference) ? "full" : "limited",
+            is_full_range(reference) ? "full" : "limited");
+    if (distorted->colorspace != reference->colorspace && distorted->colorspace != AVCOL_SPC_UNSPECIFIED &&
+        reference->colorspace != AVCOL_SPC_UNSPECIFIED)
+        av_log(ctx, AV_LOG_WARNING,
+               "the colour spaces differ (distorted: %s, reference: %s) and samples are compared as they are\n",
+               av_color_space_name(distorted->colorspace), av_color_space_name(reference->colorspace));
+}
+
+static void release_frame(void *ref)
+{
+    AVFrame *frame = ref;
+
+    av_frame_free(&frame);
+}
+
+/* Describes a frame in place. The frame goes with the picture once that has been submitted. */
+static int describe_frame(AVFilterContext *ctx, enum Side side, AVFrame *frame, VgPicture *picture)
+{
+    VmafGpuContext *s = ctx->priv;
+    const Input *in = &s->input[side];
+    int n_planes = in->picture.geometry.chroma == VG_CHROMA_400 ? 1 : 3;
+
+    *picture = in->picture;
+    if ((uint32_t)frame->width != picture->geometry.width || (uint32_t)frame->height != picture->geometry.height ||
+        frame->format != in->format) {
+        av_log(ctx, AV_LOG_ERROR,
+               "a %s frame is %dx%d %s, but %ux%u %s was agreed on: insert scale before the filter\n",
+               side == DISTORTED ? "distorted" : "reference", frame->width, frame->height,
+               av_get_pix_fmt_name(frame->format), picture->geometry.width, picture->geometry.height,
+               av_get_pix_fmt_name(in->format));
+        return AVERROR(EINVAL);
+    }
+    for (int c = 0; c < n_planes; c++) {
+        picture->data[c] = frame->data[in->plane[c]] + in->offset[c];
+        picture->pitch[c] = frame->linesize[in->plane[c]];
+    }
+    picture->release = release_frame;
+    picture->ref = frame;
+    return 0;
+}
+
+/* Hands a pair to the library, and with it both frames (on failure too). */
+static int submit_pair(AVFilterContext *ctx, AVFrame *distorted, AVFrame *reference)
+{
+    VmafGpuContext *s = ctx->priv;
+    VgPicture pictures[2];
+    int ret = AVERROR(ENOMEM);
+
+    if (!distorted || !reference)
+        goto fail;
+    if ((ret = describe_frame(ctx, DISTORTED, distorted, &pictures[DISTORTED])) < 0 ||
+        (ret = describe_frame(ctx, REFERENCE, reference, &pictures[REFERENCE])) < 0)
+        goto fail;
+    if (!s->n_pairs) {
+        if (!s->feature || !*s->feature)
+            av_log(ctx, AV_LOG_INFO, "no feature is given: " VG_DEFAULT_FEATURES " are scored\n");
+        check_colour(ctx, distorted, reference);
+    }
+
+    while ((ret = vg_scorer_submit(s->scorer, &pictures[DISTORTED], &pictures[REFERENCE])) == AVERROR(EAGAIN)) {
+        ret = vg_scorer_collect(s->scorer, VG_WAIT_ONE);
+        if (ret <= 0) {
+            ret = ret ? ret : AVERROR_BUG; /* a full ring has an oldest frame */
+            goto fail;
+        }
+    }
+    if (ret < 0)
+        goto fail;
+    s->n_pairs++;
+    return 0;
+
+fail:
+    av_frame_free(&distorted);
+    av_frame_free(&reference);
+    return ret;
+}
+
+/* Ends scoring: from here on all scores are final. */
+static int flush_scorer(VmafGpuContext *s)
+{
+    if (s->flushed)
+        return 0;
+    s->flushed = 1;
+    return vg_scorer_flush(s->scorer);
+}
+
+/* ---- Output ----------------------------------------------------------------------------------------------------- */
+
+static int attach_scores(VmafGpuContext *s, AVFrame *frame, int64_t index)
+{
+    for (unsigned key = 0; key < vg_scorer_n_keys(s->scorer); key++) {
+        char name[320], text[512];
+        double score;
+        int ret;
+
+        if (vg_scorer_score(s->scorer, key, index, &score) < 0)
+            continue;
+        snprintf(name, sizeof(name), "lavfi.vmaf_gpu.%s", vg_scorer_key(s->scorer, key));
+        snprintf(text, sizeof(text), s->log_precision == VG_PRECISION_FULL ? "%.17g" : "%.6f", score);
+        if ((ret = av_dict_set(&frame->metadata, name, text, 0)) < 0)
+            return ret;
+    }
+    return 0;
+}
+
+/* Sends the frames whose scores are final, in order, and at least `n` frames. */
+static int send_held(AVFilterContext *ctx, unsigned n)
+{
+    VmafGpuContext *s = ctx->priv;
+    int64_t final = s->scorer ? vg_scorer_final(s->scorer) : 0;
+
+    for (unsigned i = 0; s->n_held; i++) {
+        Held *h = &s->held[s->first_held];
+        int ret = 0;
+
+        if (i >= n && h->index >= final)
+            break;
+        s->first_held = (s->first_held + 1) % MAX_HELD;
+        s->n_held--;
+        if (h->index >= 0 && (ret = attach_scores(s, h->frame, h->index)) < 0) {
+            av_frame_free(&h->frame);
+            return ret;
+        }
+        s->sent = 1;
+        if ((ret = ff_filter_frame(ctx->outputs[0], h->frame)) < 0)
+            return ret;
+    }
+    return 0;
+}
+
+/*
+ * Passes a distorted frame on: at once, or with metadata=1 as soon as its scores are final, but not later than
+ * max(in_flight, look-ahead) pairs after it.
+ */
+static int pass_on(AVFilterContext *ctx, AVFrame *frame, int64_t index)
+{
+    VmafGpuContext *s = ctx->priv;
+    int64_t delay;
+    int ret;
+
+    if (!s->metadata) {
+        s->sent = 1;
+        return ff_filter_frame(ctx->outputs[0], frame);
+    }
+
+    /* Many frames without a partner may follow one that waits for its successor: the wait has to end somewhere. */
+    if (s->n_held == MAX_HELD &&
+        ((ret = vg_scorer_collect(s->scorer, VG_WAIT_ALL)) < 0 || (ret = send_held(ctx, 1)) < 0)) {
+        av_frame_free(&frame);
+        return ret;
+    }
+    s->held[(s->first_held + s->n_held) % MAX_HELD] = (Held){ frame, index };
+    s->n_held++;
+
+    /* With a single frame in flight each one's scores are waited for. */
+    delay = s->in_flight == 1 ? 0 : FFMAX((unsigned)s->in_flight, vg_scorer_lookahead(s->scorer));
+    while (!s->flushed && (int64_t)vg_scorer_final(s->scorer) < s->n_pairs - delay) {
+        if ((ret = vg_scorer_collect(s->scorer, VG_WAIT_ONE)) < 0)
+            return ret;
+        if (!ret)
+            break;
+    }
+    return send_held(ctx, 0);
+}
+
+/* ---- End -------------------------------------------------------------------------------------------------------- */
+
+/*
+ * The program ffmpeg makes the graph anew when its input's size or format changes. The logs that this process has
+ * written are remembered, so that no later filter takes an earlier one's for its own.
+ */
+static AVMutex logs_mutex = AV_MUTEX_INITIALIZER;
+static char **logs;
+static int n_logs;
+
+/* Gives the first of PATH, PATH.2, PATH.3, ... that this process has not written yet; the caller frees it. */
+static char *claim_log(const char *path)
+{
+    struct stat file;
+    char *name = av_strdup(path);
+
+    if (!stat(path, &file) && !S_ISREG(file.st_mode)) /* a pipe or device keeps nothing that could be overwritten */
+        return name;
+
+    ff_mutex_lock(&logs_mutex);
+    for (int number = 2, i = 0; name && i < n_logs; i++) {
+        if (!strcmp(name, logs[i])) {
+            av_free(name);
+            name = av_asprintf("%s.%d", path, number++);
+            i = -1;
+        }
+    }
+    if (name) {
+        char *copy = av_strdup(name);
+
+        if (!copy || av_dynarray_add_nofree(&logs, &n_logs, copy) < 0) {
+            av_free(copy);
+            av_freep(&name);
+        }
+    }
+    ff_mutex_unlock(&logs_mutex);
+    return name;
+}
+
+static int write_log(AVFilterContext *ctx)
+{
+    VmafGpuContext *s = ctx->priv;
+    char *path = claim_log(s->log_path);
+    int ret;
+
+    if (!path)
+        return AVERROR(ENOMEM);
+    if (strcmp(path, s->log_path))
+        av_log(ctx, AV_LOG_WARNING, "%s holds scores of an earlier part of this run: this part's go to %s\n",
+               s->log_path, path);
+    ret = vg_scorer_write_report(s->scorer, path, s->report, s->log_precision);
+    av_free(path);
+    return ret;
+}
+
+static void count_alone(VmafGpuContext *s, enum Side side, int64_t time)
+{
+    Input *in = &s->input[side];
+
+    if (in->n_alone < N_NAMED)
+        in->alone_time[in->n_alone] = time;
+    in->n_alone++;
+}
+
+/* "2 of 5 distorted frames (at 0.12, 0.16 s)" */
+static void describe_alone(const VmafGpuContext *s, enum Side side, AVBPrint *text)
+{
+    const Input *in = &s->input[side];
+    const char *more = in->cut ? " or more" : "";
+
+    av_bprintf(text, "%" PRId64 "%s of %" PRId64 "%s %s frames", in->n_alone, more, in->n_frames, more,
+               side == DISTORTED ? "distorted" : "reference");
+    for (int i = 0; i < FFMIN(in->n_alone, N_NAMED); i++)
+        if (s->pairing == PAIR_INDEX)
+            av_bprintf(text, "%s%" PRId64, i ? ", " : " (number ", in->alone_time[i]);
+        else
+            av_bprintf(text, "%s%f", i ? ", " : " (at ", (double)in->alone_time[i] / SECOND);
+    if (in->n_alone)
+        av_bprintf(text, "%s%s)", in->n_alone > N_NAMED ? ", ..." : "", s->pairing == PAIR_INDEX ? "" : " s");
+}
+
+static int64_t tolerance(const VmafGpuContext *s);
+
+/* Says what did not fit together, and whether anything did not. */
+static int report_pairing(AVFilterContext *ctx)
+{
+    VmafGpuContext *s = ctx->priv;
+    const Input *d = &s->input[DISTORTED], *r = &s->input[REFERENCE];
+    int level = s->strict ? AV_LOG_ERROR : AV_LOG_WARNING;
+    int faults = s->rates_differ;
+    AVBPrint text;
+
+    if (d->n_alone || r->n_alone) {
+        faults++;
+        av_bprint_init(&text, 0, AV_BPRINT_SIZE_UNLIMITED);
+        describe_alone(s, DISTORTED, &text);
+        if (s->pairing != PAIR_FRAMESYNC) {
+            av_bprintf(&text, " and ");
+            describe_alone(s, REFERENCE, &text);
+        }
+        av_log(ctx, level, "%s had no partner and were not scored\n", text.str);
+        av_bprint_finalize(&text, NULL);
+    }
+    if (s->pairing != PAIR_NEAREST || !d->n_frames || !r->n_frames)
+        return faults;
+
+    if (!s->n_pairs) {
+        faults++;
+        av_log(ctx, level,
+               "the time stamps do not meet: distorted %f to %f s, reference %f to %f s; insert setpts=PTS-STARTPTS on "
+               "both "
+               "inputs, or use pair=index\n",
+               (double)d->first / SECOND, (double)d->last / SECOND, (double)r->first / SECOND,
+               (double)r->last / SECOND);
+    } else if (FFABS(r->first - d->first) > tolerance(s)) {
+        faults++;
+        av_log(
+            ctx, level,
+            "the streams begin at different times: distorted at %f s, reference at %f s, offset %f s; if they show the "
+            "same pictures, insert setpts=PTS-STARTPTS on both inputs\n",
+            (double)d->first / SECOND, (double)r->first / SECOND, (double)(r->first - d->first) / SECOND);
+    } else if (FFMIN(FFABS(s->min_offset), FFABS(s->max_offset)) > d->tick + r->tick &&
+               (s->min_offset > 0) == (s->max_offset > 0)) {
+        faults++;
+        av_log(ctx, level,
+               "the streams have a constant offset: every reference frame is %f s %s than its partner; if they show "
+               "the same "
+               "pictures, insert setpts=PTS-STARTPTS on both inputs\n",
+               (double)FFMIN(FFABS(s->min_offset), FFABS(s->max_offset)) / SECOND,
+               s->min_offset > 0 ? "later" : "earlier");
+    }
+    return faults;
+}
+
+/* Scores that are left, summary, log, and what to know about them. `whole`: both inputs were seen to their end. */
+static int finish(AVFilterContext *ctx, int whole)
+{
+    VmafGpuContext *s = ctx->priv;
+    int ret, error;
+
+    if (s->finished || !s->scorer)
+        return 0;
+    s->finished = 1;
+
+    ret = flush_scorer(s);
+    if (ret >= 0 && s->n_pairs) {
+        ret = vg_scorer_print_summary(s->scorer, s->pooling);
+        if (s->log_path && (error = write_log(ctx)) < 0)
+            ret = error;
+    }
+    if (report_pairing(ctx) && s->strict && ret >= 0)
+        ret = AVERROR(EINVAL);
+    if (!s->n_pairs && whole)
+        av_log(ctx, AV_LOG_WARNING, "no frames were scored%s\n", s->log_path ? ", and no log is written" : "");
+    return ret;
+}
+
+/* ---- Pairing ---------------------------------------------------------------------------------------------------- */
+
+static int compare_steps(const void *a, const void *b)
+{
+    return FFDIFFSIGN(*(const int64_t *)a, *(const int64_t *)b);
+}
+
+/* Half of a frame's duration: of the median step of time stamps, or of what the link says before there are two. */
+static int64_t tolerance(const VmafGpuContext *s)
+{
+    int64_t shortest = INT64_MAX;
+
+    for (int side = DISTORTED; side <= REFERENCE; side++) {
+        const Input *in = &s->input[side];
+        int64_t step = in->nominal_step, sorted[N_STEPS];
+        int n = FFMIN(in->n_steps, N_STEPS);
+
+        if (n) {
+            memcpy(sorted, in->step, n * sizeof(*sorted));
+            qsort(sorted, n, sizeof(*sorted), compare_steps);
+            step = sorted[n / 2];
+        }
+        if (step)
+            shortest = FFMIN(shortest, step);
+    }
+    return shortest == INT64_MAX ? shortest : shortest / 2;
+}
+
+/* Takes frames from a link until `want` of them wait; sets eof. */
+static int take_frames(AVFilterContext *ctx, enum Side side, int want)
+{
+    VmafGpuContext *s = ctx->priv;
+    AVFilterLink *link = ctx->inputs[side];
+    Input *in = &s->input[side];
+
+    while (in->n < want && !in->eof) {
+        AVFrame *frame;
+        int64_t time;
+        int ret = ff_inlink_consume_frame(link, &frame);
+
+        if (ret < 0)
+            return ret;
+        if (!ret) {
+            in->eof = !!ff_inlink_acknowledge_status(link, &in->status, &in->status_pts);
+            break;
+        }
+
+        time = in->n_frames;
+        if (s->pairing == PAIR_NEAREST) {
+            if (frame->pts == AV_NOPTS_VALUE) {
+                av_log(ctx, AV_LOG_ERROR,
+                       "%s frame %" PRId64
+                       " has no time stamp: use pair=index, or number the frames of both inputs, e.g. "
+                       "setpts=N/(25*TB)\n",
+                       side == DISTORTED ? "distorted" : "reference", in->n_frames);
+                av_frame_free(&frame);
+                return AVERROR(EINVAL);
+            }
+            time = av_rescale_q(frame->pts, link->time_base, (AVRational){ 1, SECOND });
+            if (!in->n_frames)
+                in->first = time;
+            else if (time > in->last)
+                in->step[in->n_steps++ % N_STEPS] = time - in->last;
+            in->last = time;
+        }
+        in->frame[in->n] = frame;
+        in->time[in->n] = time;
+        in->n++;
+        in->n_frames++;
+    }
+    return 0;
+}
+
+static AVFrame *pop_frame(Input *in)
+{
+    AVFrame *frame = in->frame[0];
+
+    in->frame[0] = in->frame[1];
+    in->time[0] = in->time[1];
+    in->frame[1] = NULL;
+    in->n--;
+    return frame;
+}
+
+enum Move { WAIT, PAIR, SKIP_DISTORTED, SKIP_REFERENCE, END };
+
+/*
+ * What to do with the first frame of each input.
+ *
+ * Nearest: they are partners if they are no further apart than the tolerance, unless the frame after the earlier one is
+ * nearer to the later one and has no partner that is nearer still. So each frame is used once, and time stamps that
+ * containers have rounded differently find each other.
+ */
+static enum Move next_move(const VmafGpuContext *s)
+{
+    const Input *d = &s->input[DISTORTED], *r = &s->input[REFERENCE], *earlier, *later;
+    int64_t distance, rival;
+
+    if (!d->n) {
+        if (!d->eof)
+            return WAIT;
+        /* How far the reference goes on is worth knowing, but not worth decoding a film for. */
+        if (r->n)
+            return s->tail < MAX_TAIL ? SKIP_REFERENCE : END;
+        return r->eof ? END : WAIT;
+    }
+    if (!r->n) {
+        if (!r->eof)
+            return WAIT;
+        return s->shortest == 1 ? END : SKIP_DISTORTED;
+    }
+    if (s->pairing == PAIR_INDEX || d->time[0] == r->time[0])
+        return PAIR;
+    if ((d->n < 2 && !d->eof) || (r->n < 2 && !r->eof))
+        return WAIT;
+
+    earlier = d->time[0] < r->time[0] ? d : r;
+    later = earlier == d ? r : d;
+    distance = later->time[0] - earlier->time[0];
+    if (distance > tolerance(s))
+        return earlier == d ? SKIP_DISTORTED : SKIP_REFERENCE;
+    if (earlier->n == 2) {
+        rival = FFABS(earlier->time[1] - later->time[0]);
+        if (rival < distance && (later->n < 2 || FFABS(earlier->time[1] - later->time[1]) >= rival))
+            return earlier == d ? SKIP_DISTORTED : SKIP_REFERENCE;
+    }
+    return PAIR;
+}
+
+static void note_offset(VmafGpuContext *s)
+{
+    int64_t offset = s->input[REFERENCE].time[0] - s->input[DISTORTED].time[0];
+
+    s->min_offset = FFMIN(s->min_offset, offset);
+    s->max_offset = FFMAX(s->max_offset, offset);
+}
+
+/* Everything is paired: what is left goes out, then the end. */
+static int end_output(AVFilterContext *ctx)
+{
+    VmafGpuContext *s = ctx->priv;
+    Input *d = &s->input[DISTORTED];
+    int ret;
+
+    for (int side = DISTORTED; side <= REFERENCE; side++) {
+        Input *in = &s->input[side];
+
+        in->cut = in->n > 0 || !in->eof;
+        while (in->n) {
+            AVFrame *frame;
+
+            count_alone(s, side, in->time[0]);
+            frame = pop_frame(in);
+            av_frame_free(&frame);
+        }
+    }
+    if ((ret = flush_scorer(s)) < 0 || (ret = send_held(ctx, MAX_HELD)) < 0)
+        return ret;
+    ret = finish(ctx, 1);
+    for (int side = DISTORTED; side <= REFERENCE; side++)
+        ff_inlink_set_status(ctx->inputs[side], AVERROR_EOF);
+    if (ret < 0)
+        return ret;
+    ff_outlink_set_status(ctx->outputs[0], d->eof ? d->status : AVERROR_EOF, d->eof ? d->status_pts : AV_NOPTS_VALUE);
+    return 0;
+}
+
+static int activate_own(AVFilterContext *ctx)
+{
+    VmafGpuContext *s = ctx->priv;
+    Input *d = &s->input[DISTORTED], *r = &s->input[REFERENCE];
+    int want = s->pairing == PAIR_NEAREST ? 2 : 1;
+    int64_t seen = d->n_frames + r->n_frames;
+    AVFrame *frame, *copy;
+    enum Move move;
+    int ret;
+
+    if (s->finished)
+        return FFERROR_NOT_READY;
+
+    do {
+        if ((ret = take_frames(ctx, DISTORTED, want)) < 0 || (ret = take_frames(ctx, REFERENCE, want)) < 0)
+            return ret;
+
+        switch (move = next_move(s)) {
+        case PAIR:
+            note_offset(s);
+            frame = pop_frame(d);
+            copy = av_frame_clone(frame);
+            if ((ret = submit_pair(ctx, copy, pop_frame(r))) < 0) {
+                av_frame_free(&frame);
+                return ret;
+            }
+            ret = pass_on(ctx, frame, s->n_pairs - 1);
+            break;
+        case SKIP_DISTORTED:
+            count_alone(s, DISTORTED, d->time[0]);
+            if (!r->n && r->eof && (ret = flush_scorer(s)) < 0) /* no pair can follow */
+                return ret;
+            ret = pass_on(ctx, pop_frame(d), -1);
+            break;
+        case SKIP_REFERENCE:
+            count_alone(s, REFERENCE, r->time[0]);
+            s->tail += d->eof && !d->n;
+            frame = pop_frame(r);
+            av_frame_free(&frame);
+            break;
+        case END:
+            return end_output(ctx);
+        case WAIT:
+            break;
+        }
+        if (ret < 0)
+            return ret;
+    } while (move != WAIT && !s->sent);
+
+    if (move == WAIT && ff_outlink_frame_wanted(ctx->outputs[0])) {
+        int look_ahead = d->n && r->n; /* only then is the frame after the first of interest */
+
+        for (int side = DISTORTED; side <= REFERENCE; side++)
+            if (s->input[side].n < 1 + look_ahead && !s->input[side].eof)
+                ff_inlink_request_frame(ctx->inputs[side]);
+    }
+    /* There may be more to do; and FFmpeg 5.1 waits for ever if a frame is taken and none sent without this. */
+    if (move != WAIT || (!s->sent && seen != d->n_frames + r->n_frames))
+        ff_filter_set_ready(ctx, 100);
+    return 0;
+}
+
+/* pair=framesync: called with a distorted frame and the reference frame that FFmpeg's framesync has found for it. */
+static int score_synchronised(FFFrameSync *fs)
+{
+    AVFilterContext *ctx = fs->parent;
+    VmafGpuContext *s = ctx->priv;
+    AVFrame *distorted, *reference;
+    int64_t index = -1;
+    int ret;
+
+    if ((ret = ff_framesync_dualinput_get(fs, &distorted, &reference)) < 0)
+        return ret;
+
+    s->input[DISTORTED].n_frames++;
+    if (reference) {
+        ret = submit_pair(ctx, av_frame_clone(distorted), av_frame_clone(reference));
+        index = s->n_pairs - 1;
+    } else {
+        count_alone(s, DISTORTED, av_rescale_q(fs->pts, fs->time_base, (AVRational){ 1, SECOND }));
+    }
+    if (ret < 0) {
+        av_frame_free(&distorted);
+        return ret;
+    }
+    return pass_on(ctx, distorted, index);
+}
+
+static int activate_framesync(AVFilterContext *ctx)
+{
+    VmafGpuContext *s = ctx->priv;
+    int64_t seen = s->input[DISTORTED].n_frames;
+    int ret = ff_framesync_activate(&s->fs);
+
+    if (ret < 0)
+        return ret;
+    /* framesync has set the output's status already; frames that are queued before it is noticed still count. */
+    if (s->fs.eof && !s->finished) {
+        if ((ret = flush_scorer(s)) < 0 || (ret = send_held(ctx, MAX_HELD)) < 0)
+            return ret;
+        return finish(ctx, 1);
+    }
+    if (!s->sent && seen != s->input[DISTORTED].n_frames)
+        ff_filter_set_ready(ctx, 100);
+    return 0;
+}
+
+static int activate(AVFilterContext *ctx)
+{
+    VmafGpuContext *s = ctx->priv;
+    AVFilterLink *outlink = ctx->outputs[0];
+    int ret;
+
+    s->sent = 0;
+    if (ff_outlink_get_status(outlink)) {
+        s->closed = 1;
+        if ((ret = finish(ctx, 0)) < 0)
+            return ret;
+    }
+    FF_FILTER_FORWARD_STATUS_BACK_ALL(outlink, ctx);
+
+    if ((ret = vg_scorer_collect(s->scorer, VG_WAIT_NONE)) >= 0 && (ret = send_held(ctx, 0)) >= 0)
+        ret = s->pairing == PAIR_FRAMESYNC ? activate_framesync(ctx) : activate_own(ctx);
+    if (ret < 0 && ret != FFERROR_NOT_READY)
+        s->failed = 1;
+    return ret;
+}
+
+static av_cold void uninit(AVFilterContext *ctx)
+{
+    VmafGpuContext *s = ctx->priv;
+    Input *d = &s->input[DISTORTED], *r = &s->input[REFERENCE];
+
+    /* No end was seen: the run was interrupted, or the graph is made anew. Frames that wait have their partners here. */
+    if (s->scorer && !s->finished && !s->failed && !s->closed && !s->flushed && s->pairing != PAIR_FRAMESYNC) {
+        d->eof = r->eof = 1;
+        while (d->n && r->n && !s->failed) {
+            AVFrame *frame;
+
+            switch (next_move(s)) {
+            case SKIP_DISTORTED:
+                frame = pop_frame(d);
+                av_frame_free(&frame);
+                break;
+            case SKIP_REFERENCE:
+                frame = pop_frame(r);
+                av_frame_free(&frame);
+                break;
+            default:
+                note_offset(s);
+                frame = pop_frame(d);
+                s->failed = submit_pair(ctx, frame, pop_frame(r)) < 0;
+            }
+        }
+    }
+    finish(ctx, 0);
+
+    for (int side = DISTORTED; side <= REFERENCE; side++)
+        while (s->input[side].n) {
+            AVFrame *frame = pop_frame(&s->input[side]);
+            av_frame_free(&frame);
+        }
+    for (; s->n_held; s->n_held--) {
+        av_frame_free(&s->held[s->first_held].frame);
+        s->first_held = (s->first_held + 1) % MAX_HELD;
+    }
+    vg_scorer_free(&s->scorer);
+    ff_framesync_uninit(&s->fs);
+}
+
+/* ---- Definition ------------------------------------------------------------------------------------------------- */
+
+static const AVFilterPad vmaf_gpu_inputs[] = {
+    { .name = "distorted", .type = AVMEDIA_TYPE_VIDEO },
+    { .name = "reference", .type = AVMEDIA_TYPE_VIDEO },
+};
+
+static const AVFilterPad vmaf_gpu_outputs[] = {
+    { .name = "default", .type = AVMEDIA_TYPE_VIDEO, .config_props = config_output },
+};
+
+VG_FILTER ff_vf_vmaf_gpu = {
+    VG_PUB(name) = "vmaf_gpu",
+    VG_PUB(description) = NULL_IF_CONFIG_SMALL("Score a distorted video against its reference: PSNR, SSIM, motion."),
+    VG_PUB(priv_class) = &vmaf_gpu_class,
+    VG_PUB(flags) = AVFILTER_FLAG_METADATA_ONLY,
+    .preinit = preinit,
+    .init = init,
+    .uninit = uninit,
+    .activate = activate,
+    .priv_size = sizeof(VmafGpuContext),
+    FILTER_INPUTS(vmaf_gpu_inputs),
+    FILTER_OUTPUTS(vmaf_gpu_outputs),
+    FILTER_QUERY_FUNC(query_formats),
+};

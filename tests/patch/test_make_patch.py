@@ -1,0 +1,124 @@
+"""The committed patches are what patches/make_patch writes, they apply, and the generator refuses what it cannot do."""
+
+import importlib.machinery
+import importlib.util
+import pathlib
+import re
+import subprocess
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+GENERATOR = ROOT / "patches" / "make_patch"
+PATCHES = sorted((ROOT / "patches").glob("ffmpeg-*.patch"))
+
+
+def load_generator():
+    loader = importlib.machinery.SourceFileLoader("make_patch", str(GENERATOR))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("make_patch", loader))
+    loader.exec_module(module)
+    return module
+
+
+make_patch = load_generator()
+
+
+def run(*command, **options):
+    return subprocess.run([str(word) for word in command], text=True, capture_output=True, check=False, **options)
+
+
+@pytest.fixture(params=PATCHES, ids=lambda path: path.stem)
+def patch(request):
+    return request.param
+
+
+@pytest.fixture
+def source(patch, tmp_path):
+    """The files of FFmpeg that the patch changes, fresh for every test."""
+    release = patch.stem.removeprefix("ffmpeg-")
+    done = run(ROOT / "tools" / "ffmpeg_source", release, tmp_path / "ffmpeg", *make_patch.files())
+    assert done.returncode == 0, done.stderr
+    return tmp_path / "ffmpeg"
+
+
+def test_a_patch_is_there():
+    assert PATCHES
+
+
+def test_committed_patch_is_current(patch, source):
+    done = run(GENERATOR, source, "--check", patch)
+    assert done.returncode == 0, done.stderr
+
+
+def test_patch_applies_and_only_adds(patch, source):
+    before = {name: (source / name).read_text(encoding="latin-1").splitlines() for name in make_patch.files()}
+    done = run("patch", "-p1", "--fuzz=0", "-d", source, "-i", patch)
+    assert done.returncode == 0, done.stdout
+    added = []
+    for name, old in before.items():
+        rest = iter(old)
+        expected = next(rest, None)
+        for line in (source / name).read_text(encoding="latin-1").splitlines():
+            if line == expected:
+                expected = next(rest, None)
+            else:
+                added.append(line)
+        assert expected is None, f"{name}: '{expected}' is gone"
+    assert len(added) == len(make_patch.EDITS)
+    assert all("vmaf_gpu" in line or "vmafgpu" in line for line in added)
+    assert run("sh", "-n", source / "configure").returncode == 0
+
+
+def test_patched_source_is_refused(patch, source):
+    assert run("patch", "-p1", "-d", source, "-i", patch).returncode == 0
+    done = run(GENERATOR, source)
+    assert done.returncode == 1
+    assert "patched already" in done.stderr
+
+
+@pytest.mark.parametrize("edit", make_patch.EDITS, ids=lambda edit: f"{edit[0]}-{edit[3].split()[0].strip('-')}")
+def test_missing_and_doubled_anchors_are_named(edit, source):
+    name, _, anchor, _ = edit
+    file = source / name
+    text = file.read_text(encoding="latin-1")
+    line = re.search(f"^{anchor}\n", text, re.MULTILINE).group()
+
+    file.write_text(text.replace(line, "", 1), encoding="latin-1")
+    done = run(GENERATOR, source)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"make_patch: {name}: no line matches the anchor '{anchor}'")
+
+    file.write_text(text.replace(line, line + line, 1), encoding="latin-1")
+    done = run(GENERATOR, source)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"make_patch: {name}: 2 lines match the anchor '{anchor}'")
+
+
+def test_check_finds_changes_but_not_shifts(patch, source, tmp_path):
+    text = patch.read_text(encoding="latin-1")
+    shifted = tmp_path / "shifted.patch"
+    shifted.write_text(re.sub(r"@@ -\d+,", "@@ -7,", text), encoding="latin-1")
+    assert run(GENERATOR, source, "--check", shifted).returncode == 0
+
+    changed = tmp_path / "changed.patch"
+    changed.write_text(text.replace("vf_vmaf_gpu.o", "vf_vmafgpu.o"), encoding="latin-1")
+    done = run(GENERATOR, source, "--check", changed)
+    assert done.returncode == 1
+    assert "out of date" in done.stderr
+
+
+def test_filter_type_follows_the_release(source):
+    file = source / "libavfilter" / "allfilters.c"
+    text = file.read_text(encoding="latin-1")
+    for filter_type in "AVFilter", "FFFilter":
+        file.write_text(re.sub(r"^extern const \w+ ff_", f"extern const {filter_type} ff_", text, flags=re.MULTILINE),
+                        encoding="latin-1")
+        done = run(GENERATOR, source)
+        assert done.returncode == 0, done.stderr
+        assert f"+extern const {filter_type} ff_vf_vmaf_gpu;\n" in done.stdout
+
+
+def test_other_folders_are_refused(tmp_path):
+    done = run(GENERATOR, tmp_path)
+    assert done.returncode == 1
+    assert "not an unpacked FFmpeg source" in done.stderr

@@ -1,0 +1,533 @@
+/*
+ * Copyright (c) 2026 the vmaf_gpu authors
+ * SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The scorer: frames in flight, surfaces held, order, threads, subsampling, end and errors.
+ */
+#include "tests/cmocka_includes.h"
+
+#include "engine/scorer.h"
+#include "tests/messages.h"
+
+#include <errno.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+enum { W = 48, H = 36 };
+
+/* What surfaces a side has handed out and got back. */
+typedef struct Ledger {
+    int held, most_held, released;
+} Ledger;
+
+typedef struct Surface {
+    Ledger *ledger;
+    uint8_t samples[W * H + 2 * (W / 2) * (H / 2)];
+} Surface;
+
+static void release(void *ref)
+{
+    Surface *s = ref;
+    s->ledger->held--;
+    s->ledger->released++;
+    memset(s->samples, 0xdd, sizeof(s->samples)); /* who reads it now gets other scores */
+    free(s);
+}
+
+static VgPicture make_picture(Ledger *ledger, unsigned seed)
+{
+    Surface *s = malloc(sizeof(*s));
+    s->ledger = ledger;
+    if (++ledger->held > ledger->most_held)
+        ledger->most_held = ledger->held;
+    uint32_t x = seed * 2654435761u + 1;
+    for (size_t i = 0; i < sizeof(s->samples); i++) {
+        x = x * 1664525u + 1013904223u;
+        s->samples[i] = (uint8_t)(x >> 24);
+    }
+    VgPicture p = { .size = sizeof(p),
+                    .geometry = { W, H, VG_CHROMA_420, 8 },
+                    .sample_bytes = 1,
+                    .data = { s->samples, s->samples + W * H, s->samples + W * H + W / 2 * (H / 2) },
+                    .pitch = { W, W / 2, W / 2 },
+                    .step = { 1, 1, 1 },
+                    .release = release,
+                    .ref = s };
+    return p;
+}
+
+static VgScorerConfig base_config(Messages *m)
+{
+    VgScorerConfig config = VG_SCORER_CONFIG_INIT;
+    config.geometry = (VgGeometry){ W, H, VG_CHROMA_420, 8 };
+    *m = (Messages){ 0 };
+    config.log = messages_log;
+    config.log_opaque = m;
+    return config;
+}
+
+static void submit(VgScorer *s, Ledger *dist, Ledger *ref, unsigned frame)
+{
+    VgPicture d = make_picture(dist, 2 * frame), r = make_picture(ref, 2 * frame + 1);
+    int err;
+    while ((err = vg_scorer_submit(s, &d, &r)) == -EAGAIN)
+        assert_int_not_equal(vg_scorer_collect(s, VG_WAIT_ONE), 0);
+    assert_int_equal(err, 0);
+}
+
+/* Runs n frames and gives the log with every digit. */
+static char *run(VgScorerConfig config, unsigned n)
+{
+    VgScorer *s;
+    Ledger dist = { 0 }, ref = { 0 };
+    assert_int_equal(vg_scorer_create(&s, &config), 0);
+    for (unsigned i = 0; i < n; i++)
+        submit(s, &dist, &ref, i);
+    assert_int_equal(vg_scorer_flush(s), 0);
+    assert_int_equal(dist.held + ref.held, 0);
+    assert_int_equal(vg_scorer_final(s), n);
+    char *text;
+    size_t size;
+    FILE *f = open_memstream(&text, &size);
+    for (unsigned k = 0; k < vg_scorer_n_keys(s); k++) {
+        for (unsigned i = 0; i < n; i++) {
+            double v;
+            if (!vg_scorer_score(s, k, i, &v))
+                fprintf(f, "%s %u %a\n", vg_scorer_key(s, k), i, v);
+        }
+    }
+    for (unsigned a = 0; a < vg_scorer_n_aggregates(s); a++) {
+        const char *name;
+        double v;
+        assert_int_equal(vg_scorer_aggregate(s, a, &name, &v), 0);
+        fprintf(f, "%s %a\n", name, v);
+    }
+    fclose(f);
+    vg_scorer_free(&s);
+    return text;
+}
+
+static const char all_features[] = "psnr:enable_mse=true:enable_apsnr=true|float_ssim:enable_lcs=true|motion:debug=true|"
+                                   "motion:motion_five_frame_window=true:motion_moving_average=true";
+
+static void gives_the_same_bits_for_any_threads_and_frames_in_flight(void **state)
+{
+    (void)state;
+    Messages m;
+    VgScorerConfig config = base_config(&m);
+    config.features = all_features;
+    config.n_threads = 1;
+    config.in_flight = 1;
+    char *expected = run(config, 40);
+    assert_true(strlen(expected) > 4000);
+    for (unsigned threads = 0; threads <= 9; threads += 3) {
+        for (unsigned in_flight = 2; in_flight <= VG_MAX_IN_FLIGHT; in_flight *= 2) {
+            config.n_threads = threads;
+            config.in_flight = in_flight;
+            char *got = run(config, 40);
+            assert_string_equal(got, expected);
+            free(got);
+        }
+    }
+    free(expected);
+}
+
+static void holds_no_more_surfaces_than_promised(void **state)
+{
+    (void)state;
+    for (unsigned in_flight = 1; in_flight <= 5; in_flight++) {
+        for (int lag = 0; lag <= 2; lag++) {
+            static const char *const features[] = { "psnr", "motion", "motion:motion_five_frame_window=true" };
+            Messages m;
+            VgScorerConfig config = base_config(&m);
+            config.features = features[lag];
+            config.in_flight = in_flight;
+            VgScorer *s;
+            assert_int_equal(vg_scorer_create(&s, &config), 0);
+            assert_int_equal(vg_scorer_lookback(s), lag);
+            Ledger dist = { 0 }, ref = { 0 };
+            for (unsigned i = 0; i < 30; i++) {
+                /* Collect only when the ring is full: the worst case. The pair that waits is ours, not the scorer's. */
+                while (vg_scorer_submitted(s) && i % 7 == 3 && vg_scorer_collect(s, VG_WAIT_NONE) > 0)
+                    ;
+                VgPicture d = make_picture(&dist, i), r = make_picture(&ref, i);
+                int err;
+                while ((err = vg_scorer_submit(s, &d, &r)) == -EAGAIN) {
+                    assert_true(ref.held - 1 <= (int)in_flight + lag);
+                    assert_int_equal(dist.held - 1, in_flight);
+                    vg_scorer_collect(s, VG_WAIT_ONE);
+                }
+                assert_int_equal(err, 0);
+                assert_true(ref.held <= (int)in_flight + lag);
+                assert_true(dist.held <= (int)in_flight);
+            }
+            assert_int_equal(vg_scorer_collect(s, VG_WAIT_ALL) >= 0, 1);
+            assert_int_equal(dist.held, 0);
+            assert_int_equal(ref.held, lag); /* kept for the next frame */
+            vg_scorer_free(&s);
+            assert_int_equal(ref.held, 0);
+            assert_int_equal(ref.released, 30);
+            assert_int_equal(dist.released, 30);
+        }
+    }
+}
+
+static void frees_everything_when_dropped_in_mid_run(void **state)
+{
+    (void)state;
+    for (unsigned n = 0; n < 12; n++) {
+        Messages m;
+        VgScorerConfig config = base_config(&m);
+        config.features = all_features;
+        config.in_flight = 8;
+        config.n_threads = 2;
+        VgScorer *s;
+        assert_int_equal(vg_scorer_create(&s, &config), 0);
+        Ledger dist = { 0 }, ref = { 0 };
+        for (unsigned i = 0; i < n; i++)
+            submit(s, &dist, &ref, i);
+        vg_scorer_free(&s);
+        assert_null(s);
+        assert_int_equal(dist.held + ref.held, 0);
+        assert_int_equal(dist.released, n);
+    }
+    VgScorer *none = NULL;
+    vg_scorer_free(&none);
+}
+
+static unsigned key_of(const VgScorer *s, const char *name)
+{
+    for (unsigned k = 0; k < vg_scorer_n_keys(s); k++)
+        if (!strcmp(vg_scorer_key(s, k), name))
+            return k;
+    fail_msg("no key %s", name);
+    return 0;
+}
+
+static void finality_follows_the_look_ahead(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *features;
+        unsigned lookahead;
+    } cases[] = { { "psnr", 0 }, { "motion", 1 }, { "psnr|motion:motion_five_frame_window=true", 2 } };
+    for (size_t c = 0; c < 3; c++) {
+        Messages m;
+        VgScorerConfig config = base_config(&m);
+        config.features = cases[c].features;
+        VgScorer *s;
+        assert_int_equal(vg_scorer_create(&s, &config), 0);
+        assert_int_equal(vg_scorer_lookahead(s), cases[c].lookahead);
+        Ledger dist = { 0 }, ref = { 0 };
+        for (unsigned i = 0; i < 9; i++) {
+            submit(s, &dist, &ref, i);
+            vg_scorer_collect(s, VG_WAIT_ALL);
+            uint64_t final = vg_scorer_final(s);
+            assert_int_equal(final, i + 1 > cases[c].lookahead ? i + 1 - cases[c].lookahead : 0);
+            for (uint64_t f = 0; f < final; f++) {
+                for (unsigned k = 0; k < vg_scorer_n_keys(s); k++) {
+                    double v;
+                    assert_int_equal(vg_scorer_score(s, k, f, &v), 0);
+                }
+            }
+        }
+        assert_int_equal(vg_scorer_flush(s), 0);
+        assert_int_equal(vg_scorer_flush(s), 0);
+        assert_int_equal(vg_scorer_final(s), 9);
+        VgPicture d = make_picture(&dist, 0), r = make_picture(&ref, 0);
+        assert_int_equal(vg_scorer_submit(s, &d, &r), -EPIPE);
+        release(d.ref);
+        release(r.ref);
+        vg_scorer_free(&s);
+        assert_int_equal(dist.held + ref.held, 0);
+    }
+}
+
+static void subsampling_skips_only_what_looks_at_single_frames(void **state)
+{
+    (void)state;
+    Messages m;
+    VgScorerConfig config = base_config(&m);
+    config.features = all_features;
+    char *all = run(config, 23);
+    config.n_subsample = 5;
+    VgScorer *s;
+    Ledger dist = { 0 }, ref = { 0 };
+    assert_int_equal(vg_scorer_create(&s, &config), 0);
+    for (unsigned i = 0; i < 23; i++)
+        submit(s, &dist, &ref, i);
+    assert_int_equal(vg_scorer_flush(s), 0);
+    for (unsigned k = 0; k < vg_scorer_n_keys(s); k++) {
+        const char *name = vg_scorer_key(s, k);
+        double sum = 0, mean;
+        for (unsigned i = 0; i < 23; i++) {
+            double v;
+            int err = vg_scorer_score(s, k, i, &v);
+            int expected = i % 5 == 0 || strncmp(name, "float_ssim", 10);
+            assert_int_equal(err, expected ? 0 : -ENOENT);
+            if (err)
+                continue;
+            char line[300];
+            snprintf(line, sizeof(line), "%s %u %a\n", name, i, v);
+            assert_non_null(strstr(all, line)); /* the same bits as without subsampling */
+            if (i % 5 == 0)
+                sum += v;
+        }
+        assert_int_equal(vg_scorer_pool(s, k, VG_POOL_MEAN, &mean), 0);
+        assert_true(mean == sum / 5);
+    }
+    vg_scorer_free(&s);
+    free(all);
+}
+
+static void columns_stand_in_libvmafs_order(void **state)
+{
+    (void)state;
+    Messages m;
+    VgScorerConfig config = base_config(&m);
+    config.features = "motion|psnr:enable_mse=true:enable_apsnr=true|float_ssim";
+    VgScorer *s;
+    assert_int_equal(vg_scorer_create(&s, &config), 0);
+    static const char *const expected[] = { "VMAF_integer_feature_motion_sad_score",
+                                            "psnr_y",
+                                            "mse_y",
+                                            "psnr_cb",
+                                            "mse_cb",
+                                            "psnr_cr",
+                                            "mse_cr",
+                                            "float_ssim",
+                                            "integer_motion2",
+                                            "integer_motion3" };
+    assert_int_equal(vg_scorer_n_keys(s), 10);
+    for (unsigned k = 0; k < 10; k++)
+        assert_string_equal(vg_scorer_key(s, k), expected[k]);
+    assert_null(vg_scorer_key(s, 10));
+    assert_int_equal(vg_scorer_n_aggregates(s), 3);
+    const char *name;
+    double v;
+    assert_int_equal(vg_scorer_aggregate(s, 0, &name, &v), -ENOENT);
+    assert_int_equal(vg_scorer_pool(s, 0, VG_POOL_MEAN, &v), -ENOENT);
+    assert_int_equal(vg_scorer_score(s, 10, 0, &v), -ENOENT);
+    vg_scorer_free(&s);
+}
+
+static void features_share_pixel_passes(void **state)
+{
+    (void)state;
+    Messages m;
+    VgScorerConfig config = base_config(&m);
+    config.features = all_features;
+    VgScorer *s;
+    assert_int_equal(vg_scorer_create(&s, &config), 0);
+    assert_int_equal(s->n_instances, 4);
+    assert_int_equal(s->plan.n_passes, 3); /* both variants of motion come from one pass */
+    vg_scorer_free(&s);
+}
+
+static void refuses_what_cannot_be_scored(void **state)
+{
+    (void)state;
+    static const struct {
+        VgGeometry g;
+        const char *features, *words;
+    } cases[] = {
+        { { 0, 10, VG_CHROMA_420, 8 }, "psnr", "pictures of 0x10 cannot be scored" },
+        { { 70000, 10, VG_CHROMA_420, 8 }, "psnr", "sides must be 1 to 65536" },
+        { { 64, 64, VG_CHROMA_420, 7 }, "psnr", "a bit depth of 7" },
+        { { 64, 64, VG_CHROMA_420, 17 }, "psnr", "a bit depth of 17" },
+        { { 64, 64, (VgChroma)9, 8 }, "psnr", "chroma format 9" },
+        { { 64, 64, VG_CHROMA_420, 9 }, "psnr", "psnr" },
+        { { 64, 64, VG_CHROMA_420, 14 }, "float_ssim", "float_ssim" },
+        { { 10, 64, VG_CHROMA_420, 8 }, "float_ssim", "11x11" },
+        { { 2, 64, VG_CHROMA_420, 8 }, "motion", "motion" },
+        { { 64, 64, VG_CHROMA_420, 8 }, "nosuch", "unknown feature 'nosuch'" },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        Messages m;
+        VgScorerConfig config = base_config(&m);
+        config.geometry = cases[i].g;
+        config.features = cases[i].features;
+        VgScorer *s = (VgScorer *)1;
+        int err = vg_scorer_create(&s, &config);
+        assert_null(s);
+        if (err != -EINVAL || m.counts[VG_LOG_ERROR] != 1 || !messages_contain(&m, cases[i].words))
+            fail_msg("case %zu gave %d and '%s', not '%s'", i, err, m.text, cases[i].words);
+    }
+    Messages m;
+    VgScorerConfig config = base_config(&m);
+    config.in_flight = 17;
+    VgScorer *s;
+    assert_int_equal(vg_scorer_create(&s, &config), -EINVAL);
+    assert_true(messages_contain(&m, "in_flight=17 is out of range: give 1 to 16"));
+}
+
+static void refuses_pictures_that_do_not_fit(void **state)
+{
+    (void)state;
+    Messages m;
+    VgScorerConfig config = base_config(&m);
+    config.features = "psnr";
+    VgScorer *s;
+    assert_int_equal(vg_scorer_create(&s, &config), 0);
+    Ledger ledger = { 0 };
+    VgPicture good = make_picture(&ledger, 1);
+    for (int fault = 0; fault < 9; fault++) {
+        VgPicture bad = good;
+        bad.size = fault == 0 ? 8 : bad.size;
+        bad.geometry.width += fault == 1;
+        bad.geometry.chroma = fault == 2 ? VG_CHROMA_444 : bad.geometry.chroma;
+        bad.geometry.bit_depth = fault == 3 ? 10 : bad.geometry.bit_depth;
+        bad.sample_bytes = fault == 4 ? 3 : 1;
+        bad.shift = fault == 5 ? 1 : 0;
+        bad.data[2] = fault == 6 ? NULL : bad.data[2];
+        bad.step[1] = fault == 7 ? 0 : 1;
+        if (fault == 8) {
+            bad.sample_bytes = 2; /* pitch is even, the step is not */
+            bad.step[0] = 3;
+        }
+        m = (Messages){ 0 };
+        assert_int_equal(vg_scorer_submit(s, &bad, &good), -EINVAL);
+        assert_int_equal(m.counts[VG_LOG_ERROR], 1);
+        assert_true(messages_contain(&m, "distorted picture of frame 0"));
+        m = (Messages){ 0 };
+        assert_int_equal(vg_scorer_submit(s, &good, &bad), -EINVAL);
+        assert_true(messages_contain(&m, "reference picture of frame 0"));
+    }
+    assert_int_equal(vg_scorer_submitted(s), 0);
+    assert_int_equal(ledger.released, 0); /* refused pictures remain the caller's */
+    assert_int_equal(vg_scorer_flush(s), 0);
+    vg_scorer_free(&s);
+    release(good.ref);
+}
+
+static void *run_in_thread(void *expected)
+{
+    Messages m;
+    VgScorerConfig config = base_config(&m);
+    config.features = all_features;
+    config.n_threads = 2;
+    for (int i = 0; i < 5; i++) {
+        char *got = run(config, 20);
+        int differs = strcmp(got, expected);
+        free(got);
+        if (differs)
+            return expected;
+    }
+    return NULL;
+}
+
+static void scorers_in_several_threads_share_the_pool(void **state)
+{
+    (void)state;
+    Messages m;
+    VgScorerConfig config = base_config(&m);
+    config.features = all_features;
+    char *expected = run(config, 20);
+    pthread_t threads[4];
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, run_in_thread, expected), 0);
+    for (int i = 0; i < 4; i++) {
+        void *result;
+        pthread_join(threads[i], &result);
+        assert_null(result);
+    }
+    free(expected);
+}
+
+static void accepts_the_struct_of_an_older_program(void **state)
+{
+    (void)state;
+    Messages m;
+    VgScorerConfig config = base_config(&m);
+    config.features = "psnr";
+    config.in_flight = 99; /* beyond the declared size: must not be read */
+    config.size = offsetof(VgScorerConfig, in_flight);
+    VgScorer *s;
+    assert_int_equal(vg_scorer_create(&s, &config), 0);
+    assert_int_equal(s->plan.in_flight, 3);
+    vg_scorer_free(&s);
+}
+
+static void scores_without_chroma(void **state)
+{
+    (void)state;
+    Messages m;
+    VgScorerConfig config = base_config(&m);
+    config.geometry.chroma = VG_CHROMA_400;
+    config.features = all_features;
+    VgScorer *s;
+    assert_int_equal(vg_scorer_create(&s, &config), 0);
+    Ledger ledger = { 0 };
+    VgPicture d = make_picture(&ledger, 1), r = make_picture(&ledger, 2);
+    d.geometry.chroma = r.geometry.chroma = VG_CHROMA_400;
+    d.data[1] = d.data[2] = r.data[1] = r.data[2] = NULL;
+    assert_int_equal(vg_scorer_submit(s, &d, &r), 0);
+    assert_int_equal(vg_scorer_flush(s), 0);
+    double luma, v;
+    assert_int_equal(vg_scorer_score(s, key_of(s, "psnr_y"), 0, &luma), 0);
+    for (unsigned k = 0; k < vg_scorer_n_keys(s); k++)
+        assert_null(strstr(vg_scorer_key(s, k), "_cb"));
+    vg_scorer_free(&s);
+
+    /* The same luma with chroma scores the same. */
+    config.geometry.chroma = VG_CHROMA_420;
+    assert_int_equal(vg_scorer_create(&s, &config), 0);
+    submit(s, &ledger, &ledger, 0);
+    vg_scorer_free(&s);
+    assert_int_equal(vg_scorer_create(&s, &config), 0);
+    d = make_picture(&ledger, 1);
+    r = make_picture(&ledger, 2);
+    assert_int_equal(vg_scorer_submit(s, &d, &r), 0);
+    assert_int_equal(vg_scorer_flush(s), 0);
+    assert_int_equal(vg_scorer_score(s, key_of(s, "psnr_y"), 0, &v), 0);
+    assert_true(v == luma);
+    vg_scorer_free(&s);
+    assert_int_equal(ledger.held, 0);
+}
+
+/* Nothing but the store grows with the number of frames, and it grows by at most 16 bytes a frame and key. */
+static void memory_grows_by_16_bytes_a_frame_and_key_at_most(void **state)
+{
+    (void)state;
+    const uint64_t frames[] = { 1000, 100000 };
+    size_t bytes[2];
+    for (int i = 0; i < 2; i++) {
+        VgStore store = { 0 };
+        unsigned column;
+        assert_int_equal(vg_store_add(&store, "key", 0, &column), 0);
+        for (uint64_t f = 0; f < frames[i]; f++)
+            assert_int_equal(vg_store_put(&store, column, f, (double)f), 0);
+        bytes[i] = store.columns[0].n_chunks * (sizeof(VgStoreChunk) + sizeof(VgStoreChunk *));
+        assert_true(bytes[i] <= 16 * frames[i]);
+        for (uint64_t f = 0; f < frames[i]; f += 77) {
+            double v;
+            assert_int_equal(vg_store_get(&store, column, f, &v), 0);
+            assert_true(v == (double)f);
+        }
+        double v;
+        assert_int_equal(vg_store_get(&store, column, frames[i], &v), -ENOENT);
+        assert_int_equal(vg_store_put(&store, column, 5, 0), -EEXIST);
+        vg_store_free(&store);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gives_the_same_bits_for_any_threads_and_frames_in_flight),
+        cmocka_unit_test(holds_no_more_surfaces_than_promised),
+        cmocka_unit_test(frees_everything_when_dropped_in_mid_run),
+        cmocka_unit_test(finality_follows_the_look_ahead),
+        cmocka_unit_test(subsampling_skips_only_what_looks_at_single_frames),
+        cmocka_unit_test(columns_stand_in_libvmafs_order),
+        cmocka_unit_test(features_share_pixel_passes),
+        cmocka_unit_test(refuses_what_cannot_be_scored),
+        cmocka_unit_test(refuses_pictures_that_do_not_fit),
+        cmocka_unit_test(scorers_in_several_threads_share_the_pool),
+        cmocka_unit_test(accepts_the_struct_of_an_older_program),
+        cmocka_unit_test(scores_without_chroma),
+        cmocka_unit_test(memory_grows_by_16_bytes_a_frame_and_key_at_most),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
