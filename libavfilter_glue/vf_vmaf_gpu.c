@@ -143,21 +143,21 @@ typedef struct VmafGpuContext {
 #define FLAGS         (AV_OPT_FLAG_FILTERING_PARAM | AV_OPT_FLAG_VIDEO_PARAM)
 
 static const AVOption vmaf_gpu_options[] = {
-#define TEXT(name, help) { #name, help, OFFSET(name), AV_OPT_TYPE_STRING, { .str = NULL }, 0, 0, FLAGS },
+#define TEXT(name, help) { #name, help, OFFSET(name), AV_OPT_TYPE_STRING, { .str = NULL }, 0, 0, FLAGS, NULL },
 #define CHOICE(name, value, help)                                                                                      \
     { #name, help, OFFSET(name), AV_OPT_TYPE_STRING, { .str = value }, 0, 0, FLAGS, #name },
 #define VALUE(option, value, help) { value, help, 0, AV_OPT_TYPE_CONST, { .i64 = 0 }, 0, 0, FLAGS, #option },
 #define NUMBER(name, value, low, high, help)                                                                           \
-    { #name, help, OFFSET(name), AV_OPT_TYPE_INT, { .i64 = value }, low, high, FLAGS },
+    { #name, help, OFFSET(name), AV_OPT_TYPE_INT, { .i64 = value }, low, high, FLAGS, NULL },
 #define FLAG(name, value, help)                                                                                        \
-    { #name, help, OFFSET(name), AV_OPT_TYPE_BOOL, { .i64 = value }, FFMIN(value, 0), 1, FLAGS },
+    { #name, help, OFFSET(name), AV_OPT_TYPE_BOOL, { .i64 = value }, FFMIN(value, 0), 1, FLAGS, NULL },
     VMAF_GPU_OPTIONS(TEXT, CHOICE, VALUE, NUMBER, FLAG)
 #undef TEXT
 #undef CHOICE
 #undef VALUE
 #undef NUMBER
 #undef FLAG
-        { NULL }
+        { .name = NULL }
 };
 
 AVFILTER_DEFINE_CLASS(vmaf_gpu);
@@ -1040,7 +1040,7 @@ static int end_output(AVFilterContext *ctx)
     for (int side = DISTORTED; side <= REFERENCE; side++) {
         Input *in = &s->input[side];
 
-        in->cut = in->n > 0 || !in->eof;
+        in->cut = !in->eof;
         while (in->n) {
             AVFrame *frame;
 

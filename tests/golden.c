@@ -41,7 +41,7 @@ static char *read_text(const char *name)
 Golden golden_read(const char *name)
 {
     Golden golden = { .text = read_text(name), .n_columns = 1 };
-    size_t lines = 0, cell = 0;
+    size_t lines = 0;
 
     for (const char *c = golden.text; *c; c++) {
         lines += *c == '\n';
@@ -49,11 +49,13 @@ Golden golden_read(const char *name)
     }
     assert_true(lines > 1);
     golden.n_rows = lines - 1;
-    golden.cells = calloc(golden.n_rows * golden.n_columns, sizeof(*golden.cells));
+
+    const size_t n_cells = golden.n_rows * golden.n_columns;
+    golden.cells = malloc(n_cells * sizeof(*golden.cells));
     assert_non_null(golden.cells);
 
     char *c = strchr(golden.text, '\n') + 1;
-    for (; cell < golden.n_rows * golden.n_columns; cell++) {
+    for (size_t cell = 0; cell < n_cells; cell++) {
         const char end = (cell + 1) % golden.n_columns ? '\t' : '\n';
         golden.cells[cell] = c;
         c += strcspn(c, "\t\n");

@@ -4,6 +4,7 @@ import importlib.machinery
 import importlib.util
 import pathlib
 import re
+import shutil
 import subprocess
 
 import pytest
@@ -32,13 +33,21 @@ def patch(request):
     return request.param
 
 
+@pytest.fixture(scope="session")
+def originals(tmp_path_factory):
+    """Per patch the files of FFmpeg that it changes."""
+    folders = {}
+    for path in PATCHES:
+        folders[path] = tmp_path_factory.mktemp(path.stem) / "ffmpeg"
+        release = path.stem.removeprefix("ffmpeg-")
+        done = run(ROOT / "tools" / "ffmpeg_source", release, folders[path], *make_patch.files())
+        assert done.returncode == 0, done.stderr
+    return folders
+
+
 @pytest.fixture
-def source(patch, tmp_path):
-    """The files of FFmpeg that the patch changes, fresh for every test."""
-    release = patch.stem.removeprefix("ffmpeg-")
-    done = run(ROOT / "tools" / "ffmpeg_source", release, tmp_path / "ffmpeg", *make_patch.files())
-    assert done.returncode == 0, done.stderr
-    return tmp_path / "ffmpeg"
+def source(patch, originals, tmp_path):
+    return pathlib.Path(shutil.copytree(originals[patch], tmp_path / "ffmpeg"))
 
 
 def test_a_patch_is_there():

@@ -1,0 +1,202 @@
+/*
+ * Copyright (c) 2026 the vmaf_gpu authors
+ * SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Every variant of every metric against plain C. With --time prints how long each takes instead.
+ */
+#include "tests/cmocka_includes.h"
+
+#include "tests/harness.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Sides: the least that are accepted, around the widths of vectors, and odd ones. */
+static const uint32_t sides[][2] = {
+    { 1, 1 },   { 1, 3 },   { 2, 1 },   { 3, 3 },   { 3, 4 },   { 4, 3 },    { 5, 7 },    { 11, 11 },
+    { 12, 11 }, { 8, 9 },   { 15, 16 }, { 17, 15 }, { 31, 13 }, { 33, 34 },  { 65, 23 },  { 64, 48 },
+    { 100, 3 }, { 3, 100 }, { 63, 67 }, { 79, 80 }, { 97, 81 }, { 129, 11 }, { 11, 129 }, { 261, 45 },
+};
+#define N_SIDES (sizeof(sides) / sizeof(sides[0]))
+
+static const char *const psnr_options[] = { "", "enable_chroma=false", NULL };
+static const char *const float_ssim_options[] = { "",
+                                                  "enable_lcs=true",
+                                                  "scale=2:enable_lcs=true",
+                                                  "scale=3",
+                                                  "scale=4",
+                                                  "scale=5:enable_lcs=true",
+                                                  "scale=7",
+                                                  "scale=8",
+                                                  NULL };
+static const char *const motion_options[] = { "", "motion_five_frame_window=true", "motion_force_zero=true", NULL };
+
+static const struct {
+    const VgMetric *metric;
+    const char *const *options;
+    uint32_t least; /* shortest side */
+    uint32_t depths[8];
+} metrics[] = {
+    { &vg_metric_psnr, psnr_options, 1, { 8, 10, 12, 16 } },
+    { &vg_metric_float_ssim, float_ssim_options, 11, { 8, 10, 12, 16 } },
+    { &vg_metric_motion, motion_options, 3, { 8, 9, 10, 12, 14, 15, 16 } },
+};
+#define N_METRICS (sizeof(metrics) / sizeof(metrics[0]))
+
+/* float_ssim's scale must leave 11x11 samples. */
+static int accepted(const VgMetric *metric, const HarnessCase *c)
+{
+    const char *scale = strstr(c->options, "scale=");
+    const uint32_t side = c->geometry.width < c->geometry.height ? c->geometry.width : c->geometry.height;
+    return metric != &vg_metric_float_ssim || !scale || side / (uint32_t)(scale[6] - '0') >= 11;
+}
+
+/* All sides, depths and options of a metric, the chroma formats taken in turn. */
+static void compare(unsigned m, const HarnessProducer *producer, HarnessResult *result)
+{
+    unsigned n = 0;
+
+    for (unsigned s = 0; s < N_SIDES; s++)
+        for (unsigned d = 0; metrics[m].depths[d]; d++)
+            for (unsigned o = 0; metrics[m].options[o]; o++) {
+                const HarnessCase c = { { sides[s][0], sides[s][1], (VgChroma)(n++ % 4), metrics[m].depths[d] },
+                                        metrics[m].options[o] };
+                if (sides[s][0] >= metrics[m].least && sides[s][1] >= metrics[m].least &&
+                    accepted(metrics[m].metric, &c))
+                    harness_compare(producer, metrics[m].metric, &c, result);
+            }
+}
+
+static void variants_agree(void **state)
+{
+    (void)state;
+    for (unsigned m = 0; m < N_METRICS; m++)
+        for (const VgCpuVariant *v = metrics[m].metric->cpu->variants; v->name; v++) {
+            const int bands[] = { 1, 2, 3, 7 };
+            if (!v->supported()) {
+                printf("# this CPU cannot run %s\n", v->name);
+                continue;
+            }
+            for (unsigned b = 0; b < (metrics[m].metric->cpu->add ? 4 : 1); b++) {
+                const HarnessProducer producer = { v->name, harness_run_cpu, v, bands[b], NULL };
+                HarnessResult result = { 0 };
+                compare(m, &producer, &result);
+                if (result.different)
+                    fail_msg("%u of %u records differ, first: %s", result.different, result.compared, result.first);
+                assert_true(result.compared > 1000);
+            }
+        }
+}
+
+/* ---- Planted faults: the harness must see what it is for --------------------------------------------------------- */
+
+#include "shared_math/float_ssim.h"
+#include "shared_math/motion.h"
+#include "shared_math/psnr.h"
+
+/* The wrong kind of mirror on the right and lower sides: repeats the edge sample where it must not, or the reverse. */
+static int32_t repeated_edge(int32_t i, int32_t n)
+{
+    return i < 0 ? -i : i < n ? i : 2 * n - 1 - i;
+}
+
+static int32_t single_edge(int32_t i, int32_t n)
+{
+    return i < 0 ? -1 - i : i < n ? i : 2 * n - 2 - i;
+}
+
+#define VG_LINKAGE static
+
+#define VG_RUN           motion_wrong_edge
+#define vg_motion_mirror repeated_edge
+#include "cpu_ref/motion_body.h"
+#undef vg_motion_mirror
+#undef VG_RUN
+
+#define VG_RUN               float_ssim_wrong_edge
+#define vg_float_ssim_mirror single_edge
+#include "cpu_ref/float_ssim_body.h"
+#undef vg_float_ssim_mirror
+#undef VG_RUN
+
+/* Leaves the last column out. */
+static void psnr_narrow(const void *params_v, const VgCpuFrame *frame, int band, int n_bands, void *scratch,
+                        void *partial)
+{
+    VgPsnrParams params = *(const VgPsnrParams *)params_v;
+    params.width[0]--;
+    vg_metric_psnr.cpu->variants[0].run(&params, frame, band, n_bands, scratch, partial);
+}
+
+/* Ignores where samples lie in their words. */
+static void motion_unshifted(const void *params, const VgCpuFrame *frame, int band, int n_bands, void *scratch,
+                             void *partial)
+{
+    VgCpuFrame copy = *frame;
+    for (int k = 0; k <= VG_MAX_LAG; k++)
+        copy.ref[k][0].shift = 0;
+    vg_metric_motion.cpu->variants[0].run(params, &copy, band, n_bands, scratch, partial);
+}
+
+/* Leaves part of the record as it was. */
+static void motion_unfinished(const void *params, const VgCpuFrame *frame, int band, int n_bands, void *scratch,
+                              void *partial)
+{
+    VgMotionRecord record;
+    vg_metric_motion.cpu->variants[0].run(params, frame, band, n_bands, scratch, &record);
+    memcpy(partial, &record, sizeof(record.sad[0]));
+}
+
+static void planted_faults_are_seen(void **state)
+{
+    (void)state;
+    static const struct {
+        unsigned m;
+        VgCpuVariant variant;
+    } faults[] = {
+        { 0, { "without the last column", NULL, psnr_narrow } },
+        { 1, { "wrong edge", NULL, float_ssim_wrong_edge } },
+        { 2, { "wrong edge", NULL, motion_wrong_edge } },
+        { 2, { "shift ignored", NULL, motion_unshifted } },
+        { 2, { "unfinished record", NULL, motion_unfinished } },
+    };
+
+    for (unsigned i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
+        const HarnessProducer producer = { faults[i].variant.name, harness_run_cpu, &faults[i].variant, 1, NULL };
+        HarnessResult result = { 0 };
+        compare(faults[i].m, &producer, &result);
+        if (!result.different)
+            fail_msg("the harness did not see the fault: %s", producer.name);
+        printf("# %s: %u of %u records differ, first: %s\n", producer.name, result.different, result.compared,
+               result.first);
+    }
+}
+
+static void print_times(void)
+{
+    static const uint32_t depths[] = { 8, 10, 16 };
+
+    printf("milliseconds a frame, 1920x1080 4:2:0, one thread\n");
+    for (unsigned m = 0; m < N_METRICS; m++)
+        for (const VgCpuVariant *v = metrics[m].metric->cpu->variants; v->name; v++)
+            for (unsigned d = 0; v->supported() && d < 3; d++) {
+                const HarnessCase c = { { 1920, 1080, VG_CHROMA_420, depths[d] }, "" };
+                const HarnessProducer producer = { v->name, harness_run_cpu, v, 1, NULL };
+                printf("%-10s %-6s %2u bits %8.3f\n", metrics[m].metric->info.name, v->name, depths[d],
+                       harness_time(&producer, metrics[m].metric, &c));
+            }
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(variants_agree),
+        cmocka_unit_test(planted_faults_are_seen),
+    };
+
+    if (argc > 1 && !strcmp(argv[1], "--time")) {
+        print_times();
+        return 0;
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
