@@ -9,7 +9,7 @@
 #include "cpu_ref/x86/variants.h"
 
 #define VG_LINKAGE static
-#define VG_RUN float_ssim_c
+#define VG_RUN     float_ssim_c
 #include "cpu_ref/float_ssim_body.h"
 
 static void *take(uint8_t *memory, size_t *used, int64_t n, size_t element_size)

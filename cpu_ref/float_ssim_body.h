@@ -140,8 +140,7 @@ static void factor_row(float *const g[VG_FLOAT_SSIM_PLANES], int32_t n, double *
         }
     } else {
         for (int32_t x = 0; x < n; x++)
-            term[x] = vg_float_ssim_term(
-                vg_float_ssim_factors(vg_float_ssim_stats(mr[x], mt[x], rr[x], tt[x], rt[x])));
+            term[x] = vg_float_ssim_term(vg_float_ssim_factors(vg_float_ssim_stats(mr[x], mt[x], rr[x], tt[x], rt[x])));
     }
 }
 
@@ -167,7 +166,8 @@ static void add_rows(double *const rows[4], int32_t n, double sums[4], int lcs)
     sums[3] = s;
 }
 
-VG_LINKAGE void VG_RUN(const void *params_v, const VgCpuFrame *frame, int band, int n_bands, void *memory, void *partial)
+VG_LINKAGE void VG_RUN(const void *params_v, const VgCpuFrame *frame, int band, int n_bands, void *memory,
+                       void *partial)
 {
     const VgFloatSsimParams *params = params_v;
     const int32_t out_width = params->out_width, out_height = params->out_height;

@@ -9,7 +9,7 @@
 #include "cpu_ref/x86/variants.h"
 
 #define VG_LINKAGE static
-#define VG_RUN psnr_c
+#define VG_RUN     psnr_c
 #include "cpu_ref/psnr_body.h"
 
 static size_t scratch_size(const void *params)

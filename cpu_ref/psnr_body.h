@@ -57,7 +57,8 @@ VG_TEMPLATE uint64_t sse_rows(const VgPlane *ref, const VgPlane *dist, int32_t w
     return sum;
 }
 
-VG_LINKAGE void VG_RUN(const void *params_v, const VgCpuFrame *frame, int band, int n_bands, void *scratch, void *partial)
+VG_LINKAGE void VG_RUN(const void *params_v, const VgCpuFrame *frame, int band, int n_bands, void *scratch,
+                       void *partial)
 {
     const VgPsnrParams *params = params_v;
     VgPsnrRecord record = { { 0 } };

@@ -40,11 +40,14 @@ typedef struct HarnessResult {
 } HarnessResult;
 
 /**
- * Compares a producer with the yardstick on all pictures and layouts of one case, which the metric must accept.
- * Adds to the result.
+ * Compares producers with the yardstick on all pictures and layouts of one case, which the metric must accept. Adds to
+ * results[i] of producers[i].
  */
-void harness_compare(const HarnessProducer *producer, const VgMetric *metric, const HarnessCase *test_case,
-                     HarnessResult *result);
+void harness_compare(const HarnessProducer *producers, HarnessResult *results, unsigned n_producers,
+                     const VgMetric *metric, const HarnessCase *test_case);
+
+/** The metric's option struct, filled from "name=value:name=value"; to be freed. Fails the test on a bad option. */
+void *harness_options(const VgMetric *metric, const char *text);
 
 /** Fills params by the metric's own rules. Fails the test if the metric refuses the case. */
 void harness_params(const VgMetric *metric, const HarnessCase *test_case, void *params);

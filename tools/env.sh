@@ -1,3 +1,6 @@
+# Copyright (c) 2026 the vmaf_gpu authors
+# SPDX-License-Identifier: BSD-2-Clause
+
 # Paths and messages shared by the scripts in this folder; sourced, never run.
 # shellcheck shell=bash disable=SC2034
 
@@ -6,6 +9,10 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 build=$root/build
 cache=${VMAF_GPU_CACHE:-${XDG_CACHE_HOME:-${HOME:-$build}/.cache}/vmaf_gpu}
+case $cache in /*) ;; *) cache=$PWD/$cache ;; esac
+case ${FFMPEG_SRC:-/} in /*) ;; *) export FFMPEG_SRC=$PWD/$FFMPEG_SRC ;; esac
+case ${NV_HEADERS_SRC:-/} in /*) ;; *) export NV_HEADERS_SRC=$PWD/$NV_HEADERS_SRC ;; esac
+export VMAF_GPU_CACHE=$cache
 self=tools/$(basename "$0")
 default_release=7.1
 jobs=$(nproc 2>/dev/null || echo 2)
@@ -23,8 +30,8 @@ die() {
     exit 1
 }
 
-# Prints the comment block at the head of the calling script.
-usage() { sed -n '2,/^[^#]/{/^#/!d;s/^# \{0,1\}//;p}' "$0"; }
+# Prints the comment at the head of the calling script, below the licence.
+usage() { sed -n '5,/^$/{/^#/!d;s/^# \{0,1\}//;p}' "$0"; }
 
 need() {
     local program

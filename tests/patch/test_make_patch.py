@@ -1,3 +1,6 @@
+# Copyright (c) 2026 the vmaf_gpu authors
+# SPDX-License-Identifier: BSD-2-Clause
+
 """The committed patches are what patches/make_patch writes, they apply, and the generator refuses what it cannot do."""
 
 import importlib.machinery
