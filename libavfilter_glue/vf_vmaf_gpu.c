@@ -784,7 +784,10 @@ static int write_log(AVFilterContext *ctx)
     if (!path)
         return AVERROR(ENOMEM);
     if (strcmp(path, s->log_path))
-        av_log(ctx, AV_LOG_WARNING, "%s holds scores of an earlier part of this run: this part's go to %s\n",
+        av_log(ctx, AV_LOG_WARNING,
+               "%s holds scores of an earlier part of this run: this part's go to %s (-reinit_filter 0 before an input "
+               "whose "
+               "size changes, and scale behind it, keep a run in one part)\n",
                s->log_path, path);
     ret = vg_scorer_write_report(s->scorer, path, s->report, s->log_precision);
     av_free(path);
@@ -861,11 +864,10 @@ static int report_pairing(AVFilterContext *ctx)
                (s->min_offset > 0) == (s->max_offset > 0)) {
         faults++;
         av_log(ctx, level,
-               "the streams have a constant offset: every reference frame is %f s %s than its partner; if they show "
-               "the same "
-               "pictures, insert setpts=PTS-STARTPTS on both inputs\n",
-               (double)FFMIN(FFABS(s->min_offset), FFABS(s->max_offset)) / SECOND,
-               s->min_offset > 0 ? "later" : "earlier");
+               "the streams have a constant offset: each reference frame is about %f s %s than its partner; if they "
+               "show the "
+               "same pictures, insert setpts=PTS-STARTPTS on both inputs\n",
+               (double)FFABS(s->min_offset / 2 + s->max_offset / 2) / SECOND, s->min_offset > 0 ? "later" : "earlier");
     }
     return faults;
 }

@@ -46,8 +46,10 @@ VG_FN int32_t vg_motion_mirror(int32_t i, int32_t n)
  */
 VG_FN int32_t vg_motion_filter(int32_t outer, int32_t inner, int32_t centre, int32_t shift)
 {
-    int32_t half = (outer + ((int32_t)1 << (shift - 1))) >> 1;
-    return (1785 * outer + 8002 * inner + 13193 * centre + half) >> (shift - 1);
+    /* Unsigned, so that samples above the depth (a broken file) give a wrong sum, but a defined one. */
+    const int32_t half = (outer + ((int32_t)1 << (shift - 1))) >> 1;
+    const uint32_t t = 1785u * (uint32_t)outer + 8002u * (uint32_t)inner + 13193u * (uint32_t)centre;
+    return (int32_t)(t + (uint32_t)half) >> (shift - 1);
 }
 
 #endif

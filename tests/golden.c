@@ -51,7 +51,7 @@ Golden golden_read(const char *name)
     golden.n_rows = lines - 1;
 
     const size_t n_cells = golden.n_rows * golden.n_columns;
-    golden.cells = malloc(n_cells * sizeof(*golden.cells));
+    golden.cells = malloc(lines * golden.n_columns * sizeof(*golden.cells));
     assert_non_null(golden.cells);
 
     char *c = strchr(golden.text, '\n') + 1;

@@ -308,7 +308,7 @@ typedef struct Sequence {
 static void sequence_make(Sequence *s, const HarnessCase *test_case, unsigned content, const Layout *layout,
                           uint64_t seed)
 {
-    uint64_t random = seed, garbage = seed ^ (uintptr_t)layout->name;
+    uint64_t random = seed, garbage = ~seed + (uint64_t)(layout - layouts);
 
     for (uint32_t t = 0; t < N_FRAMES; t++)
         for (int dist = 0; dist < 2; dist++) {

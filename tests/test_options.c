@@ -44,19 +44,13 @@ static void accepts_libvmafs_number_syntax(void **state)
         double expected;
         int warns;
     } cases[] = {
-        { "weight", "2", 2, 0 },
-        { "weight", "0.123456789", 0.123457, 0 }, /* binary32, then six digits */
-        { "weight", "18e-1", 1.8, 0 },
-        { "weight", "0x4", 4, 0 },
-        { "weight", "0", 0, 0 },
-        { "weight", ".0", 0, 0 }, /* wholly numeric: becomes "0" first */
-        { "weight", "2x", 2, 1 }, /* atof */
-        { "weight", "0junk", 0, 1 },
-        { "weight", "1e-60", 0, 0 }, /* below binary32 */
-        { "ratio", "-0.25", -0.25, 0 },
-        { "count", "7", 7, 0 },
-        { "count", "2.9", 2, 1 },
-        { "count", "0.4", 0, 1 },
+        { "weight", "2", 2, 0 },          { "weight", "0.123456789", 0.123457, 0 }, /* binary32, then six digits */
+        { "weight", "18e-1", 1.8, 0 },    { "weight", "0x4", 4, 0 },
+        { "weight", "0", 0, 0 },          { "weight", ".0", 0, 0 },    /* wholly numeric: becomes "0" first */
+        { "weight", "2x", 2, 1 },                                      /* atof */
+        { "weight", "0junk", 0, 1 },      { "weight", "1e-60", 0, 0 }, /* below binary32 */
+        { "ratio", "-0.25", -0.25, 0 },   { "count", "7", 7, 0 },
+        { "count", "2.9", 2, 1 },         { "count", "0.4", 0, 1 },
         { "count", "1234567", 1, 1 }, /* %g makes it 1.23457e+06, atoi takes the 1 */
         { "count", "123456", 123456, 0 },
     };
@@ -92,7 +86,8 @@ static void refuses_with_the_remedy(void **state)
         { "flag", "1", "flag='1' is not a boolean: give 'true' or 'false'" },
         { "flag", "TRUE", "flag='TRUE' is not a boolean" },
         { "flag", "yes", "flag='yes' is not a boolean" },
-        { "ratoi", "1", "unknown option 'ratoi' of metric: did you mean 'ratio'? It has: weight, count, flag, ratio, path" },
+        { "ratoi", "1",
+          "unknown option 'ratoi' of metric: did you mean 'ratio'? It has: weight, count, flag, ratio, path" },
         { "n", "1", "unknown option 'n' of metric: did you mean 'count'?" }, /* an alias is no name */
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -139,18 +134,22 @@ static void makes_suffixes_by_sorted_names(void **state)
 static void ignores_the_programs_locale(void **state)
 {
     (void)state;
-    /* Any locale with a decimal comma; without one, the test cannot show anything. */
-    static const char *const names[] = { "de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8", "de_DE" };
-    const char *found = NULL;
-    for (size_t i = 0; !found && i < sizeof(names) / sizeof(names[0]); i++)
-        found = setlocale(LC_ALL, names[i]);
-    if (!found) {
-        print_message("# no locale with a decimal comma is installed\n");
-        skip();
-    }
+    /* A locale with a decimal comma, made here: none may be installed. */
+    char folder[] = "/tmp/vmafgpu-locale-XXXXXX", command[200];
+    assert_non_null(mkdtemp(folder));
+    snprintf(command, sizeof(command), "localedef -f UTF-8 -i de_DE '%s/de_DE.UTF-8'", folder);
+    assert_int_equal(system(command), 0);
+    setenv("LOCPATH", folder, 1);
+    assert_non_null(setlocale(LC_ALL, "de_DE.UTF-8"));
+    char comma[20];
+    snprintf(comma, sizeof(comma), "%.1f", 0.5);
     VgFeatureList list;
     int err = vg_features_parse(NULL, "motion:motion_fps_weight=0.5", &list);
     setlocale(LC_ALL, "C");
+    unsetenv("LOCPATH");
+    snprintf(command, sizeof(command), "rm -r '%s'", folder);
+    assert_int_equal(system(command), 0);
+    assert_string_equal(comma, "0,5");
     assert_int_equal(err, 0);
     assert_string_equal(list.features[0].suffix, "_mfw_0.5");
     vg_features_free(&list);
@@ -273,14 +272,10 @@ static void tables_are_consistent(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(accepts_libvmafs_number_syntax),
-        cmocka_unit_test(refuses_with_the_remedy),
-        cmocka_unit_test(makes_suffixes_by_sorted_names),
-        cmocka_unit_test(ignores_the_programs_locale),
-        cmocka_unit_test(reads_every_form_of_feature_strings),
-        cmocka_unit_test(refuses_broken_feature_strings),
-        cmocka_unit_test(says_that_a_second_request_is_dropped),
-        cmocka_unit_test(tables_are_consistent),
+        cmocka_unit_test(accepts_libvmafs_number_syntax),        cmocka_unit_test(refuses_with_the_remedy),
+        cmocka_unit_test(makes_suffixes_by_sorted_names),        cmocka_unit_test(ignores_the_programs_locale),
+        cmocka_unit_test(reads_every_form_of_feature_strings),   cmocka_unit_test(refuses_broken_feature_strings),
+        cmocka_unit_test(says_that_a_second_request_is_dropped), cmocka_unit_test(tables_are_consistent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

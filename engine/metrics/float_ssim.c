@@ -11,6 +11,7 @@
 
 #include "cpu_ref/metrics.h"
 #include "engine/metric.h"
+#include "engine/metrics/depth.h"
 #include "shared_math/float_ssim.h"
 
 typedef struct SsimOptions {
@@ -86,19 +87,14 @@ static void make_params(const VgGeometry *geometry, const void *options_v, void 
 
 static int check(const VgGeometry *geometry, const void *options_v, char *why, size_t why_size)
 {
-    const uint32_t depth = geometry->bit_depth;
     const int32_t width = (int32_t)geometry->width, height = (int32_t)geometry->height;
     const int32_t factor = factor_of(geometry, options_v);
     const int32_t out_width = vg_float_ssim_out_size(width, factor);
     const int32_t out_height = vg_float_ssim_out_size(height, factor);
     const int32_t taps = VG_FLOAT_SSIM_TAPS;
 
-    if (depth != 8 && depth != 10 && depth != 12 && depth != 16) {
-        snprintf(why, why_size,
-                 "float_ssim scores 8, 10, 12 or 16 bits, not %u: convert both inputs to one of these depths first",
-                 depth);
+    if (vg_check_depth("float_ssim", geometry, why, why_size))
         return -1;
-    }
     if (factor > VG_FLOAT_SSIM_MAX_FACTOR) {
         snprintf(why, why_size,
                  "float_ssim decimates by at most %d, but %dx%d asks for %d: set a scale of 1 to 10 (scale=10)",

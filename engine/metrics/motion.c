@@ -83,8 +83,7 @@ static int check(const VgGeometry *geometry, const void *options_v, char *why, s
     (void)options_v;
 
     if (geometry->bit_depth < 8 || geometry->bit_depth > 16) {
-        snprintf(why, why_size, "motion scores 8 to 16 bits, not %u: convert both inputs to one of these depths first",
-                 geometry->bit_depth);
+        snprintf(why, why_size, "motion scores 8 to 16 bits, not %u: convert both inputs first", geometry->bit_depth);
         return -1;
     }
     if (geometry->width < 3 || geometry->height < 3) {

@@ -7,10 +7,10 @@
 #include <float.h>
 #include <math.h>
 #include <stddef.h>
-#include <stdio.h>
 
 #include "cpu_ref/metrics.h"
 #include "engine/metric.h"
+#include "engine/metrics/depth.h"
 #include "shared_math/psnr.h"
 
 typedef struct PsnrOptions {
@@ -104,14 +104,8 @@ static VgNeeds needs(const void *options_v)
 
 static int check(const VgGeometry *geometry, const void *options_v, char *why, size_t why_size)
 {
-    const uint32_t depth = geometry->bit_depth;
     (void)options_v;
-
-    if (depth == 8 || depth == 10 || depth == 12 || depth == 16)
-        return 0;
-    snprintf(why, why_size,
-             "psnr scores 8, 10, 12 or 16 bits, not %u: convert both inputs to one of these depths first", depth);
-    return -1;
+    return vg_check_depth("psnr", geometry, why, why_size);
 }
 
 static void make_params(const VgGeometry *geometry, const void *options_v, void *params_v)

@@ -1,0 +1,117 @@
+# Copyright (c) 2026 the vmaf_gpu authors
+# SPDX-License-Identifier: BSD-2-Clause
+"""
+End-to-end tests: they run the patched ffmpeg as people do.
+
+FFMPEG is the program (default: build/ffmpeg-7.1/ffmpeg). VMAF_GPU_SANITIZED=1 says that it was built with AddressSanitizer
+and UndefinedBehaviorSanitizer.
+"""
+
+import json
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SANITIZED = os.environ.get("VMAF_GPU_SANITIZED", "0") not in ("", "0")
+TIME_LIMIT = 120
+
+# A message of the filter: [Parsed_vmaf_gpu_0 @ 0x55...] [warning] text
+MESSAGE = re.compile(r"\[Parsed_vmaf_gpu_\d+ @ 0x[0-9a-f]+\] \[(\w+)\] (.*)")
+
+
+def program():
+    path = Path(os.environ.get("FFMPEG") or ROOT / "build/ffmpeg-7.1/ffmpeg").resolve()
+    if not path.is_file():
+        pytest.exit(f"{path} is missing: build it with tools/ffmpeg_build, or set FFMPEG", returncode=2)
+    return str(path)
+
+
+class Result:
+    def __init__(self, code, stdout, stderr):
+        self.code, self.stdout, self.stderr = code, stdout, stderr
+        self.messages = MESSAGE.findall(stderr)
+
+    def of_level(self, level):
+        return [text for name, text in self.messages if name == level]
+
+    @property
+    def warnings(self):
+        return self.of_level("warning")
+
+    @property
+    def errors(self):
+        return self.of_level("error")
+
+
+class Ffmpeg:
+    """Runs ffmpeg in a folder of the test's own."""
+
+    def __init__(self, folder):
+        self.program, self.folder = program(), folder
+
+    def command(self, *arguments):
+        return [self.program, "-hide_banner", "-nostats", "-y", "-loglevel", "level+verbose", *map(str, arguments)]
+
+    def start(self, *arguments, **options):
+        options = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | options
+        return subprocess.Popen(self.command(*arguments), cwd=self.folder, **options)
+
+    def finish(self, process, fails=False):
+        try:
+            stdout, stderr = process.communicate(timeout=TIME_LIMIT)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            stdout, stderr = process.communicate()
+            pytest.fail(f"ffmpeg hangs; its last words:\n{stderr.decode(errors='replace')[-3000:]}")
+        result = Result(process.returncode, stdout, stderr.decode(errors="replace"))
+        for word in ("Sanitizer", "runtime error:", "Assertion"):
+            assert word not in result.stderr, result.stderr[-6000:]
+        if fails is not None:
+            assert (result.code != 0) == fails, f"exit status {result.code}\n{result.stderr[-6000:]}"
+        return result
+
+    def __call__(self, *arguments, fails=False, **options):
+        return self.finish(self.start(*arguments, **options), fails)
+
+    def graph(self, graph, *, fails=False, output=("-f", "null", "-")):
+        """Runs a filter graph that has sources of its own."""
+        return self("-filter_complex", graph, *output, fails=fails)
+
+    def score(self, distorted, reference, options="feature=psnr", *, graph="[0:v][1:v]{filter}", fails=False, output=()):
+        """
+        Scores the input `distorted` against `reference` (arguments up to -i FILE); {filter} in the graph stands for the filter.
+        The result has the rows of the log, every double in full.
+        """
+        log = self.folder / "scores.json"
+        log.unlink(missing_ok=True)
+        text = f"vmaf_gpu=log_path={log.name}:log_fmt=json:log_precision=17" + (f":{options}" if options else "")
+        result = self(
+            *distorted, *reference, "-filter_complex", graph.format(filter=text), *(output or ("-f", "null", "-")), fails=fails
+        )
+        result.log = log
+        result.rows = read_rows(log) if log.exists() else []
+        # What the filter reads in place must not be converted on the way.
+        if "scale" not in graph:
+            assert "auto_scale" not in result.stderr
+        return result
+
+
+def read_rows(path):
+    """The frames of a JSON log, checked to be numbered from 0 in order; missing or infinite scores are None."""
+    log = json.loads(Path(path).read_text())
+    assert [frame["frameNum"] for frame in log["frames"]] == list(range(len(log["frames"])))
+    return [frame["metrics"] for frame in log["frames"]]
+
+
+@pytest.fixture
+def ffmpeg(tmp_path):
+    return Ffmpeg(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def shared_ffmpeg(tmp_path_factory):
+    return Ffmpeg(tmp_path_factory.mktemp("clips"))
