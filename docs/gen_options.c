@@ -50,11 +50,11 @@ static void filter_value(FILE *f, const char *option, const char *value, const c
 static void write_filter_options(FILE *f)
 {
     fputs("## Options of the filter\n\n| option | values | default | meaning |\n| --- | --- | --- | --- |\n", f);
-#define TEXT(name, help) filter_row(f, #name, "text", "", help);
-#define CHOICE(name, preset, help) filter_row(f, #name, "one of", (preset) ? (preset) : "", help);
-#define VALUE(option, value, help) filter_value(f, #option, value, help);
+#define TEXT(name, help)                     filter_row(f, #name, "text", "", help);
+#define CHOICE(name, preset, help)           filter_row(f, #name, "one of", (preset) ? (preset) : "", help);
+#define VALUE(option, value, help)           filter_value(f, #option, value, help);
 #define NUMBER(name, preset, min, max, help) filter_number(f, #name, preset, min, max, help);
-#define FLAG(name, preset, help) filter_row(f, #name, "0, 1", (preset) < 0 ? "" : (preset) ? "1" : "0", help);
+#define FLAG(name, preset, help)             filter_row(f, #name, "0, 1", (preset) < 0 ? "" : (preset) ? "1" : "0", help);
     VMAF_GPU_OPTIONS(TEXT, CHOICE, VALUE, NUMBER, FLAG)
     fputs("\n", f);
 }
@@ -88,32 +88,42 @@ static void write_all(FILE *f)
           "Made from the option tables by `ninja -C build/lib docs`; do not edit.\n\n",
           f);
     write_filter_options(f);
-    fputs("## Features\n\n"
-          "`feature=` takes features separated by `|`, each `name=METRIC:OPTION=VALUE:...` as in FFmpeg's libvmaf filter.\n"
-          "Bare names (`psnr|motion`, `psnr:enable_mse=true`) and libvmaf's command-line form (`psnr=enable_mse=true`) work\n"
-          "too. Inside a filter graph each `:` of a feature needs a backslash for the graph's parser and one for the option's:\n"
-          "`feature=name=psnr\\\\:enable_mse=true|name=motion` in a shell's single quotes.\n\n"
-          "Values follow libvmaf's rules. A number is first rounded to binary32 and printed with six significant digits;\n"
-          "that text is used, and shown in keys. Booleans are `true` or `false`. Names that do not exist and values out of\n"
-          "range are refused. An option marked \"in keys\" becomes part of the metric's keys when its value is not the\n"
-          "default: `integer_motion3_mffw_mmxv_18`. Of two requests for one metric with the same keys the first counts.\n\n",
-          f);
+    fputs(
+        "## Features\n\n"
+        "`feature=` takes features separated by `|`, each `name=METRIC:OPTION=VALUE:...` as in FFmpeg's libvmaf "
+        "filter.\n"
+        "Bare names (`psnr|motion`, `psnr:enable_mse=true`) and libvmaf's command-line form (`psnr=enable_mse=true`) "
+        "work\n"
+        "too. Inside a filter graph each `:` of a feature needs a backslash for the graph's parser and one for the "
+        "option's:\n"
+        "`feature=name=psnr\\\\:enable_mse=true|name=motion` in a shell's single quotes.\n\n"
+        "Values follow libvmaf's rules. A number is first rounded to binary32 and printed with six significant "
+        "digits;\n"
+        "that text is used, and shown in keys. Booleans are `true` or `false`. Names that do not exist and values out "
+        "of\n"
+        "range are refused. An option marked \"in keys\" becomes part of the metric's keys when its value is not the\n"
+        "default: `integer_motion3_mffw_mmxv_18`. Of two requests for one metric with the same keys the first "
+        "counts.\n\n",
+        f);
     for (unsigned i = 0; vg_metric_info(i); i++)
         write_metric(f, vg_metric_info(i));
-    fputs("## Logs\n\n"
-          "The four formats are libvmaf's, byte for byte, so that scripts that read its logs go on working:\n\n"
-          "- numbers have six decimals, or sixteen where six would show nothing of the fraction; `log_precision=17` prints\n"
-          "  every double in full, for comparing bits;\n"
-          "- `version` is that of the libvmaf release whose scores these are, " VG_LIBVMAF_VERSION ";\n"
-          "- `fps` is ours: pairs of frames per second of wall-clock time;\n"
-          "- infinities and NaN are legal scores; JSON shows them as `null`;\n"
-          "- frames are numbered from 0 in the order in which pairs were made; with `n_subsample` every Nth is listed;\n"
-          "- columns stand in the order in which libvmaf stores them on one thread;\n"
-          "- pools are `min`, `max`, `mean` and `harmonic_mean`, the latter m / sum(1 / (s + 1)) - 1;\n"
-          "- `apsnr_*` are aggregates: one value for the clip.\n\n"
-          "A log is written under a temporary name beside its own (`PATH.PROCESS-N.part`) and renamed when complete. Pipes,\n"
-          "devices and links are written in place.\n",
-          f);
+    fputs(
+        "## Logs\n\n"
+        "The four formats are libvmaf's, byte for byte, so that scripts that read its logs go on working:\n\n"
+        "- numbers have six decimals, or sixteen where six would show nothing of the fraction; `log_precision=17` "
+        "prints\n"
+        "  every double in full, for comparing bits;\n"
+        "- `version` is that of the libvmaf release whose scores these are, " VG_LIBVMAF_VERSION ";\n"
+        "- `fps` is ours: pairs of frames per second of wall-clock time;\n"
+        "- infinities and NaN are legal scores; JSON shows them as `null`;\n"
+        "- frames are numbered from 0 in the order in which pairs were made; with `n_subsample` every Nth is listed;\n"
+        "- columns stand in the order in which libvmaf stores them on one thread;\n"
+        "- pools are `min`, `max`, `mean` and `harmonic_mean`, the latter m / sum(1 / (s + 1)) - 1;\n"
+        "- `apsnr_*` are aggregates: one value for the clip.\n\n"
+        "A log is written under a temporary name beside its own (`PATH.PROCESS-N.part`) and renamed when complete. "
+        "Pipes,\n"
+        "devices and links are written in place.\n",
+        f);
 }
 
 int main(int argc, char **argv)

@@ -56,9 +56,9 @@ static VgReportSource fill(VgStore *store, const Golden *g, size_t first, size_t
 {
     VgReportSource source = { .store = store };
     unsigned frames;
-    assert_int_equal(sscanf(golden_cell(g, first, GOLDEN_REF), "%*s %*s %u %u %*u %*u %u", &source.width,
-                            &source.height, &frames),
-                     3);
+    assert_int_equal(
+        sscanf(golden_cell(g, first, GOLDEN_REF), "%*s %*s %u %u %*u %*u %u", &source.width, &source.height, &frames),
+        3);
     source.n_frames = frames;
     source.interval = (uint32_t)atoi(strrchr(golden_cell(g, first, GOLDEN_OPTIONS), 'n') + 1);
     for (size_t row = first; row < end; row++) {
@@ -120,8 +120,7 @@ static void pools_and_logs_equal_libvmafs(void **state)
                     continue;
                 double value;
                 unsigned column = column_named(&store, golden_cell(&g, row, GOLDEN_KEY), 0);
-                assert_int_equal(
-                    vg_store_pool(&store, column, source.n_frames, source.interval, (VgPool)p, &value), 0);
+                assert_int_equal(vg_store_pool(&store, column, source.n_frames, source.interval, (VgPool)p, &value), 0);
                 if (!golden_equal(golden_cell(&g, row, GOLDEN_VALUE), value))
                     fail_msg("row %zu: %s is %.17g, not %s", row, vg_pool_name((VgPool)p), value,
                              golden_cell(&g, row, GOLDEN_VALUE));
@@ -198,7 +197,8 @@ static void partly_filled_columns_are_left_out(void **state)
         "{\n  \"version\": \"3.2.0\",\n  \"fps\": 0.00,\n  \"frames\": [\n    {\n      \"frameNum\": 0,\n"
         "      \"metrics\": {\n        \"a\": 1.000000\n      }\n    },\n    {\n      \"frameNum\": 1,\n"
         "      \"metrics\": {\n        \"a\": 2.000000,\n        \"b\": null      }\n    }\n  ],\n"
-        "  \"pooled_metrics\": {\n    \"a\": {\n    },\n    \"b\": {\n    }\n  },\n  \"aggregate_metrics\": {\n  }\n}\n",
+        "  \"pooled_metrics\": {\n    \"a\": {\n    },\n    \"b\": {\n    }\n  },\n  \"aggregate_metrics\": {\n  "
+        "}\n}\n",
         "Frame,a,b,\n0,1.000000,\n1,2.000000,inf,\n",
         "{0}{1}frame: 0|a: 1.000000|\n{1}{2}frame: 1|a: 2.000000|b: inf|\n",
     };

@@ -108,8 +108,9 @@ static char *run(VgScorerConfig config, unsigned n)
     return text;
 }
 
-static const char all_features[] = "psnr:enable_mse=true:enable_apsnr=true|float_ssim:enable_lcs=true|motion:debug=true|"
-                                   "motion:motion_five_frame_window=true:motion_moving_average=true";
+static const char all_features[] =
+    "psnr:enable_mse=true:enable_apsnr=true|float_ssim:enable_lcs=true|motion:debug=true|"
+    "motion:motion_five_frame_window=true:motion_moving_average=true";
 
 static void gives_the_same_bits_for_any_threads_and_frames_in_flight(void **state)
 {
