@@ -21,7 +21,8 @@ const char *vg_report_name(VgReport format)
     return (unsigned)format < VG_N_REPORTS ? names[format] : NULL;
 }
 
-void vg_report_number(double value, int precision, char text[VG_NUMBER_SIZE])
+/* For callers that have entered the "C" locale. */
+static void number_text(double value, int precision, char text[VG_NUMBER_SIZE])
 {
     if (precision == VG_PRECISION_FULL) {
         snprintf(text, VG_NUMBER_SIZE, "%.17g", value);
@@ -42,11 +43,18 @@ void vg_report_number(double value, int precision, char text[VG_NUMBER_SIZE])
     snprintf(text, VG_NUMBER_SIZE, decimals > 6 ? "%.16f" : "%.6f", value);
 }
 
+void vg_number_text(double value, int precision, char text[VG_NUMBER_SIZE])
+{
+    VgCLocale locale = vg_c_locale_enter();
+    number_text(value, precision, text);
+    vg_c_locale_leave(locale);
+}
+
 /* JSON knows neither NaN nor infinity. */
 static void json_number(FILE *f, double value, int precision)
 {
     char text[VG_NUMBER_SIZE];
-    vg_report_number(value, precision, text);
+    number_text(value, precision, text);
     fputs(isfinite(value) ? text : "null", f);
 }
 
@@ -98,7 +106,7 @@ static void write_xml(FILE *f, const VgReportSource *s, int precision)
     for (uint64_t i = 0; next_row(s, &i); i += s->interval) {
         fprintf(f, "    <frame frameNum=\"%" PRIu64 "\" ", i);
         for (unsigned c = 0; next_value(s, &c, 0, i, &value); c++) {
-            vg_report_number(value, precision, text);
+            number_text(value, precision, text);
             fprintf(f, "%s=\"%s\" ", columns[c].name, text);
         }
         fputs("/>\n", f);
@@ -108,14 +116,14 @@ static void write_xml(FILE *f, const VgReportSource *s, int precision)
         fprintf(f, "    <metric name=\"%s\" ", columns[c].name);
         int n_pools = pool_all(s, c, pools);
         for (int p = 0; p < n_pools; p++) {
-            vg_report_number(pools[p], precision, text);
+            number_text(pools[p], precision, text);
             fprintf(f, "%s=\"%s\" ", vg_pool_name((VgPool)p), text);
         }
         fputs("/>\n", f);
     }
     fputs("  </pooled_metrics>\n  <aggregate_metrics ", f);
     for (unsigned c = 0; next_value(s, &c, 1, 0, &value); c++) {
-        vg_report_number(value, precision, text);
+        number_text(value, precision, text);
         fprintf(f, "%s=\"%s\" ", columns[c].name, text);
     }
     fputs("/>\n</VMAF>\n", f);
@@ -187,7 +195,7 @@ static void write_csv(FILE *f, const VgReportSource *s, int precision)
     for (uint64_t i = 0; next_row(s, &i); i += s->interval) {
         fprintf(f, "%" PRIu64 ",", i);
         for (unsigned c = 0; next_value(s, &c, 0, i, &value); c++) {
-            vg_report_number(value, precision, text);
+            number_text(value, precision, text);
             fprintf(f, "%s,", text);
         }
         fputc('\n', f);
@@ -201,7 +209,7 @@ static void write_sub(FILE *f, const VgReportSource *s, int precision)
     for (uint64_t i = 0; next_row(s, &i); i += s->interval) {
         fprintf(f, "{%" PRIu64 "}{%" PRIu64 "}frame: %" PRIu64 "|", i, i + 1, i);
         for (unsigned c = 0; next_value(s, &c, 0, i, &value); c++) {
-            vg_report_number(value, precision, text);
+            number_text(value, precision, text);
             fprintf(f, "%s: %s|", s->store->columns[c].name, text);
         }
         fputc('\n', f);
@@ -272,7 +280,7 @@ int vg_scorer_print_summary(const VgScorer *s, VgPool pool)
                           ? (order[p] == VG_POOL_MEAN ? vg_store_get(store, c, 0, &value) : -ENOENT)
                           : vg_store_pool(store, c, s->submitted, s->n_subsample, order[p], &value);
             if (!err)
-                vg_report_number(value, VG_PRECISION_LIBVMAF, text);
+                number_text(value, VG_PRECISION_LIBVMAF, text);
             n += snprintf(line + n, sizeof(line) - (size_t)n, " %14s", text);
         }
         vg_log(&s->log, VG_LOG_INFO, "%s", line);

@@ -20,12 +20,6 @@ typedef struct VgReportSource {
     double fps;
 } VgReportSource;
 
-/** Room for any double printed with %.16f. */
-#define VG_NUMBER_SIZE 336
-
-/** Text of a number in logs: libvmaf's rule, or %.17g with VG_PRECISION_FULL. */
-void vg_report_number(double value, int precision, char text[VG_NUMBER_SIZE]);
-
 /** Writes the report to a stream; the caller looks for errors of the stream. */
 void vg_report_write(FILE *stream, const VgReportSource *source, VgReport format, int precision);
 

@@ -282,6 +282,12 @@ VG_API const char *vg_report_name(VgReport format);
 #define VG_PRECISION_LIBVMAF 6
 #define VG_PRECISION_FULL    17
 
+/** Room for the text of any score. */
+#define VG_NUMBER_SIZE 336
+
+/** Text of a score as logs show it, with a decimal point in any locale; "nan", "-nan", "inf", "-inf" as printf has it. */
+VG_API void vg_number_text(double value, int precision, char text[VG_NUMBER_SIZE]);
+
 /**
  * Checks that a report could be written to `path`: its folder exists and is writable, it is not a folder itself.
  * Creates nothing.

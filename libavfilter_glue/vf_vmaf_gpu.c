@@ -92,8 +92,9 @@ typedef struct Input {
     int64_t first, last;
     int64_t step[N_STEPS]; ///< ring of the latest differences of time stamps
     int64_t n_steps;
-    int64_t nominal_step; ///< from the link's frame rate; 0: unknown
-    int64_t tick;         ///< of the time base
+    int64_t nominal_step;                 ///< from the link's frame rate; 0: unknown
+    int64_t pair_number[2], pair_time[2]; ///< of the frames in the first and the latest pair
+    int64_t tick;                         ///< of the time base
 } Input;
 
 typedef struct Held {
@@ -131,7 +132,7 @@ typedef struct VmafGpuContext {
     int64_t n_pairs;
     int64_t min_offset, max_offset; ///< of a reference frame's time stamp from its partner's
     int64_t tail;                   ///< reference frames beyond the end of the distorted video
-    int rates_differ;
+    int rates_checked, rates_differ;
     int sent;     ///< a frame was sent in this activation
     int closed;   ///< the output wants no more
     int flushed;  ///< nothing more is scored
@@ -541,15 +542,6 @@ static int config_output(AVFilterLink *outlink)
         if ((ret = ff_framesync_configure(&s->fs)) < 0)
             return ret;
         outlink->time_base = s->fs.time_base;
-    } else if (in[DISTORTED].nominal_step && in[REFERENCE].nominal_step) {
-        int64_t difference = FFABS(in[DISTORTED].nominal_step - in[REFERENCE].nominal_step);
-
-        if (difference > in[REFERENCE].nominal_step / 1000) {
-            s->rates_differ = 1;
-            av_log(ctx, s->strict ? AV_LOG_ERROR : AV_LOG_WARNING,
-                   "the frame rates differ: distorted %.3f fps, reference %.3f fps; bring both to one with fps\n",
-                   (double)SECOND / in[DISTORTED].nominal_step, (double)SECOND / in[REFERENCE].nominal_step);
-        }
     }
     return 0;
 }
@@ -822,15 +814,50 @@ static void describe_alone(const VmafGpuContext *s, enum Side side, AVBPrint *te
 
 static int64_t tolerance(const VmafGpuContext *s);
 
+/* Nanoseconds a frame between the first and the latest pair, and how far rounded time stamps may move it; 0: unknown. */
+static int64_t measured_step(const Input *in, int64_t *error)
+{
+    int64_t n = in->pair_number[1] - in->pair_number[0];
+    int64_t step = n > 0 ? (in->pair_time[1] - in->pair_time[0]) / n : 0;
+
+    *error = n > 0 && in->tick <= step / 2 ? in->tick / n : 0; /* a time base of one tick a frame rounds nothing */
+    return step;
+}
+
+/*
+ * Compares the frame rates that the links promise. A container's promise may be a guess: where the frames themselves went
+ * at one rate, to 0.1 % beside the rounding of time stamps, they are believed.
+ */
+static void check_rates(AVFilterContext *ctx)
+{
+    VmafGpuContext *s = ctx->priv;
+    const Input *d = &s->input[DISTORTED], *r = &s->input[REFERENCE];
+    int64_t error_d, error_r, step_d = measured_step(d, &error_d), step_r = measured_step(r, &error_r);
+
+    if (s->rates_checked || s->pairing != PAIR_NEAREST || !d->nominal_step || !r->nominal_step)
+        return;
+    s->rates_checked = 1;
+    if (FFABS(d->nominal_step - r->nominal_step) <= r->nominal_step / 1000)
+        return;
+    if (step_d > 0 && step_r > 0 && FFABS(step_d - step_r) <= step_r / 1000 + error_d + error_r)
+        return;
+    s->rates_differ = 1;
+    av_log(ctx, s->strict ? AV_LOG_ERROR : AV_LOG_WARNING,
+           "the frame rates differ: distorted %.3f fps, reference %.3f fps; bring both to one with fps\n",
+           (double)SECOND / d->nominal_step, (double)SECOND / r->nominal_step);
+}
+
 /* Says what did not fit together, and whether anything did not. */
 static int report_pairing(AVFilterContext *ctx)
 {
     VmafGpuContext *s = ctx->priv;
     const Input *d = &s->input[DISTORTED], *r = &s->input[REFERENCE];
     int level = s->strict ? AV_LOG_ERROR : AV_LOG_WARNING;
-    int faults = s->rates_differ;
+    int faults;
     AVBPrint text;
 
+    check_rates(ctx);
+    faults = s->rates_differ;
     if (d->n_alone || r->n_alone) {
         faults++;
         av_bprint_init(&text, 0, AV_BPRINT_SIZE_UNLIMITED);
@@ -1024,12 +1051,21 @@ static enum Move next_move(const VmafGpuContext *s)
     return PAIR;
 }
 
-static void note_offset(VmafGpuContext *s)
+/* Takes down times and numbers of the frames that are paired now. */
+static void note_pair(VmafGpuContext *s)
 {
     int64_t offset = s->input[REFERENCE].time[0] - s->input[DISTORTED].time[0];
 
     s->min_offset = FFMIN(s->min_offset, offset);
     s->max_offset = FFMAX(s->max_offset, offset);
+    for (int side = DISTORTED; side <= REFERENCE; side++) {
+        Input *in = &s->input[side];
+
+        for (int i = s->n_pairs > 0; i < 2; i++) {
+            in->pair_number[i] = in->n_frames - in->n;
+            in->pair_time[i] = in->time[0];
+        }
+    }
 }
 
 /* Everything is paired: what is left goes out, then the end. */
@@ -1081,7 +1117,9 @@ static int activate_own(AVFilterContext *ctx)
 
         switch (move = next_move(s)) {
         case PAIR:
-            note_offset(s);
+            note_pair(s);
+            if (s->n_pairs == N_STEPS)
+                check_rates(ctx);
             frame = pop_frame(d);
             copy = av_frame_clone(frame);
             if ((ret = submit_pair(ctx, copy, pop_frame(r))) < 0) {
@@ -1211,7 +1249,7 @@ static av_cold void uninit(AVFilterContext *ctx)
                 av_frame_free(&frame);
                 break;
             default:
-                note_offset(s);
+                note_pair(s);
                 frame = pop_frame(d);
                 s->failed = submit_pair(ctx, frame, pop_frame(r)) < 0;
             }

@@ -165,18 +165,18 @@ static void prints_numbers_by_libvmafs_rule(void **state)
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         char text[VG_NUMBER_SIZE];
-        vg_report_number(cases[i].value, VG_PRECISION_LIBVMAF, text);
+        vg_number_text(cases[i].value, VG_PRECISION_LIBVMAF, text);
         if (cases[i].six)
             assert_string_equal(text, cases[i].six);
-        vg_report_number(cases[i].value, VG_PRECISION_FULL, text);
+        vg_number_text(cases[i].value, VG_PRECISION_FULL, text);
         if (cases[i].full)
             assert_string_equal(text, cases[i].full);
         assert_true(strtod(text, NULL) == cases[i].value);
     }
     char text[VG_NUMBER_SIZE];
-    vg_report_number(copysign(NAN, -1), VG_PRECISION_LIBVMAF, text);
+    vg_number_text(copysign(NAN, -1), VG_PRECISION_LIBVMAF, text);
     assert_string_equal(text, "-nan");
-    vg_report_number(-1.7976931348623157e308, VG_PRECISION_LIBVMAF, text);
+    vg_number_text(-1.7976931348623157e308, VG_PRECISION_LIBVMAF, text);
     assert_int_equal(strlen(text), 1 + 309 + 7);
 }
 

@@ -7,6 +7,7 @@ from array import array
 import pytest
 
 from clips import LAYOUTS, Clip, planar, psnr
+from conftest import read_rows
 
 # psnr is not defined at 9 and 14 bits; test_motion_of_every_depth() has those.
 WITH_PSNR = [name for name, layout in LAYOUTS.items() if layout[1] not in (9, 14)]
@@ -158,3 +159,24 @@ def test_output_is_the_distorted_video_unchanged(ffmpeg):
     source = distorted.write(ffmpeg.folder / "d.raw", "nv12")
     ffmpeg.score(source, reference.write(ffmpeg.folder / "r.raw"), output=("-f", "rawvideo", "out.raw"))
     assert (ffmpeg.folder / "out.raw").read_bytes() == (ffmpeg.folder / "d.raw").read_bytes()
+
+
+@pytest.mark.parametrize("wanted", ["yuv444p", "rgb24", "yuvj420p"])
+def test_output_format_is_converted_behind_the_filter(ffmpeg, wanted):
+    """What the output wants never reaches the frames that are scored."""
+    reference = Clip.noise(17, 3)
+    distorted = reference.distorted(18)
+    source = distorted.write(ffmpeg.folder / "d.raw", "nv12")
+    reference_source = reference.write(ffmpeg.folder / "r.raw")
+    for graph, output in (
+        ("[0:v][1:v]vmaf_gpu={}", ["-pix_fmt", wanted]),
+        (f"[0:v][1:v]vmaf_gpu={{}},format={wanted}", []),
+        (f"[0:v]null[d];[1:v]null[r];[d][r]vmaf_gpu={{}},vflip,format={wanted}", []),
+    ):
+        options = "feature=psnr:log_path=log.json:log_fmt=json:log_precision=17"
+        result = ffmpeg(
+            *source, *reference_source, "-filter_complex", graph.format(options), *output, "-f", "rawvideo", "out.raw"
+        )
+        assert read_rows(ffmpeg.folder / "log.json") == psnr(distorted, reference)
+        assert not result.warnings
+        assert "auto_scale" in result.stderr

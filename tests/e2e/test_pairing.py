@@ -208,6 +208,25 @@ def test_nearly_equal_rates_are_the_same(ffmpeg, clips):
     assert not result.warnings
 
 
+def test_wrong_guess_of_the_frame_rate(ffmpeg):
+    """A variable rate: containers guess 25 and 2000 fps for one stream. Its time stamps are the same, so nothing is said."""
+    ffmpeg(
+        *("-f", "lavfi", "-i", "testsrc2=s=64x48:d=2,settb=1/1000,setpts='(40*N+15*mod(N,3))/1000/TB'"),
+        *("-fps_mode", "passthrough", "-enc_time_base", "1/1000", "-c:v", "libx264", "-preset", "ultrafast", "-bf", "0", "a.mp4"),
+    )
+    ffmpeg("-i", "a.mp4", "-c", "copy", "a.nut")
+    for files in ("a.mp4", "a.nut"), ("a.nut", "a.mp4"):
+        result = ffmpeg.score(["-i", files[0]], ["-i", files[1]], "feature=psnr:strict=1")
+        assert [row["psnr_y"] for row in result.rows] == [60.0] * 50
+        assert not result.warnings
+
+
+def test_slightly_different_rates_are_found(ffmpeg):
+    """25 against 25.1 fps: for a minute frames drift apart unseen; said early, in the run."""
+    result = ffmpeg.graph("testsrc2=s=32x32:d=3[d];testsrc2=s=32x32:d=3:r=25.1[r];[d][r]vmaf_gpu=feature=psnr")
+    assert "the frame rates differ: distorted 25.000 fps, reference 25.100 fps; bring both to one with fps" in result.warnings[0]
+
+
 def test_unknown_frame_rate(ffmpeg, clips):
     """setpts leaves the rate of its output unknown (1/0): the steps of time stamps are all there is."""
     result = ffmpeg.score(*clips(), graph="[0:v]setpts=PTS[d];[1:v]setpts=PTS[r];[d][r]{filter}")
