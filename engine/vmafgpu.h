@@ -230,7 +230,7 @@ VG_API int vg_scorer_flush(VgScorer *scorer);
 /** Number of pairs handed over so far. */
 VG_API uint64_t vg_scorer_submitted(const VgScorer *scorer);
 
-/** Number of leading frames, from 0, whose scores are all stored and final. */
+/** Number of leading frames, from 0, whose scores are all stored and final; after vg_scorer_flush() all are. */
 VG_API uint64_t vg_scorer_final(const VgScorer *scorer);
 
 /** Frames after frame n that must be submitted before all scores of n can be final (0 to 2). */

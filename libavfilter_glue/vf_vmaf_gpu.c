@@ -469,7 +469,7 @@ static int config_input(AVFilterContext *ctx, enum Side side)
             "the %s input has hardware frames (%s), which this build does not score: insert hwdownload and the format "
             "that it delivers, e.g. hwdownload,format=nv12\n",
             name, av_get_pix_fmt_name(link->format));
-        return AVERROR(ENOSYS);
+        return AVERROR(EINVAL);
     }
     if (!strncmp(source->name, "auto_scale", 10) && source->nb_inputs == 1)
         av_log(ctx, AV_LOG_WARNING, "the %s input is converted from %s to %s before it is scored\n", name,
@@ -654,14 +654,14 @@ static int flush_scorer(VmafGpuContext *s)
 static int attach_scores(VmafGpuContext *s, AVFrame *frame, int64_t index)
 {
     for (unsigned key = 0; key < vg_scorer_n_keys(s->scorer); key++) {
-        char name[320], text[512];
+        char name[320], text[VG_NUMBER_SIZE];
         double score;
         int ret;
 
         if (vg_scorer_score(s->scorer, key, index, &score) < 0)
             continue;
         snprintf(name, sizeof(name), "lavfi.vmaf_gpu.%s", vg_scorer_key(s->scorer, key));
-        snprintf(text, sizeof(text), s->log_precision == VG_PRECISION_FULL ? "%.17g" : "%.6f", score);
+        vg_number_text(score, s->log_precision, text);
         if ((ret = av_dict_set(&frame->metadata, name, text, 0)) < 0)
             return ret;
     }

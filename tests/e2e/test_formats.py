@@ -23,12 +23,14 @@ def test_psnr_of_every_format(ffmpeg, pix_fmt):
     plain = planar(chroma, depth)
 
     for formats in ((pix_fmt, plain), (plain, pix_fmt)):
-        result = ffmpeg.score(
-            distorted.write(ffmpeg.folder / "d.raw", formats[0]), reference.write(ffmpeg.folder / "r.raw", formats[1])
-        )
+        inputs = distorted.write(ffmpeg.folder / "d.raw", formats[0]), reference.write(ffmpeg.folder / "r.raw", formats[1])
+        result = ffmpeg.score(*inputs)
         assert result.rows == expected
         # yuvj*: a full-range format against a limited-range one is worth a warning
         assert len(result.warnings) == ("yuvj" in pix_fmt)
+    # and FFmpeg inserts nothing
+    result = ffmpeg.score(*inputs, log="verbose")
+    assert "auto-inserting" not in result.stderr and "auto_scale" not in result.stderr
 
 
 @pytest.mark.parametrize("pix_fmt", ["nv12", "p010", "p016", "nv24", "p212"])
@@ -175,7 +177,8 @@ def test_output_format_is_converted_behind_the_filter(ffmpeg, wanted):
     ):
         options = "feature=psnr:log_path=log.json:log_fmt=json:log_precision=17"
         result = ffmpeg(
-            *source, *reference_source, "-filter_complex", graph.format(options), *output, "-f", "rawvideo", "out.raw"
+            *(*source, *reference_source, "-filter_complex", graph.format(options), *output, "-f", "rawvideo", "out.raw"),
+            log="verbose",
         )
         assert read_rows(ffmpeg.folder / "log.json") == psnr(distorted, reference)
         assert not result.warnings

@@ -59,20 +59,17 @@ def test_command_line_of_a_libvmaf_script(ffmpeg, clips):
 
 
 def test_default_features_are_said_once(ffmpeg, clips):
-    result = ffmpeg.score(*clips, "")
+    result = ffmpeg.score(*clips, "", log="info")
     assert list(result.rows[0]) == ["psnr_y", "psnr_cb", "psnr_cr", "float_ssim"] + MOTION
-    assert [t for t in result.of_level("info") if "psnr|float_ssim|motion" in t] == [
-        "no feature is given: psnr|float_ssim|motion are scored"
-    ]
-    result = ffmpeg.score(*clips, "feature=psnr")
-    assert not any("no feature is given" in text for text in result.of_level("info"))
+    assert result.stderr.count("no feature is given: psnr|float_ssim|motion are scored") == 1
+    assert "no feature is given" not in ffmpeg.score(*clips, log="info").stderr
 
 
 @pytest.mark.parametrize("pool", ["min", "max", "mean", "harmonic_mean"])
 def test_summary(ffmpeg, clips, pool):
     """One aligned table; the pooled column that was asked for is marked."""
-    result = ffmpeg.score(*clips, f"feature=psnr:pool={pool}")
-    table = [text for text in result.of_level("info") if re.match(r"scores|psnr_", text)]
+    result = ffmpeg.score(*clips, f"feature=psnr:pool={pool}", log="info")
+    table = re.findall(r"(?:scores|psnr_\w+) .*", result.stderr)
     assert len(table) == 4
     assert len({len(line) for line in table}) == 1
     assert table[0].split() == ["scores"] + [f"*{n}" if n == pool else n for n in ("min", "mean", "harmonic_mean", "max")]
@@ -85,11 +82,9 @@ def test_summary(ffmpeg, clips, pool):
 def test_verbose_line(ffmpeg, clips):
     """What is compared by which release."""
     version = subprocess.run([ffmpeg.program, "-version"], capture_output=True, text=True).stdout.split()[2]
-    result = ffmpeg.score(*clips)
-    assert any(
-        text.startswith(f"FFmpeg {version}, libvmafgpu ") and text.endswith("distorted yuv420p against reference yuv420p, 64x48, 8 bits, pair=nearest")
-        for text in result.of_level("verbose")
-    )
+    stderr = ffmpeg.score(*clips, log="verbose").stderr
+    what = "distorted yuv420p against reference yuv420p, 64x48, 8 bits, pair=nearest"
+    assert re.search(rf"FFmpeg {re.escape(version)}, libvmafgpu \d+\.\d+\.\d+: {what}$", stderr, re.MULTILINE)
 
 
 def test_help(ffmpeg):
@@ -141,7 +136,7 @@ BAD_OPTIONS = [
     ("bit_depth=7", "bit_depth=7: depths from 8 to 16 are scored; 0 takes the format's"),
     ("bit_depth=17", "parameter 'bit_depth' out of range [0 - 16]"),
     ("bit_depth=10", "bit_depth=10: the distorted input has 8 bits (yuv420p); leave bit_depth out"),
-    ("strict=maybe", 'Unable to parse option value "maybe" as boolean'),
+    ("strict=maybe", 'value "maybe" as boolean'),
     ("eof_action=pass", "eof_action has no meaning with pair=nearest: leave it out, or add pair=framesync"),
     ("repeatlast=0", "repeatlast has no meaning with pair=nearest: leave it out, or add pair=framesync"),
     ("repeatlast=1", "repeatlast has no meaning with pair=nearest"),
@@ -214,8 +209,8 @@ def test_inputs_that_differ(ffmpeg, inputs, message):
     assert not (ffmpeg.folder / "log.xml").exists()
 
     graph = re.search("-lavfi '(.*)'", message)[1]
-    result = ffmpeg(*sources, "-lavfi", graph + "=feature=psnr:strict=1", "-f", "null", "-")
-    assert any("psnr_y" in text for text in result.of_level("info"))
+    result = ffmpeg(*sources, "-lavfi", graph + "=feature=psnr:strict=1", "-f", "null", "-", log="info")
+    assert " psnr_y " in result.stderr
 
 
 def test_hardware_frames_are_refused(ffmpeg):
