@@ -28,7 +28,8 @@ typedef struct VgPlan {
     size_t records_size;     /* bytes of one slot's records */
     unsigned in_flight;      /* slots */
     unsigned n_threads;      /* at most this many tasks at once, at least 1 */
-    unsigned lag, lag_sides; /* earlier frames that passes look back at, and whose */
+    unsigned lag, lag_sides; /* earlier frames that passes look back at, and whose (VG_SIDE_*) */
+    unsigned lag_planes;     /* which of their components; others are not there to be read */
 } VgPlan;
 
 /** A frame's pictures: index [k] is the frame k before; NULL where it does not exist or is not asked for. */

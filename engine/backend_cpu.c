@@ -189,6 +189,8 @@ static int cpu_submit(void *context, unsigned index, const VgFramePictures *pict
     slot->frame.index = pictures->frame;
     for (int k = 0; k <= VG_MAX_LAG; k++) {
         for (int component = 0; component < 3; component++) {
+            if (k && !(c->plan->lag_planes >> component & 1))
+                continue;
             if (pictures->ref[k])
                 slot->frame.ref[k][component] = plane_of(pictures->ref[k], component);
             if (pictures->dist[k])

@@ -23,9 +23,10 @@
 
 /** What a metric reads, beyond the current frame. */
 typedef struct VgNeeds {
-    unsigned lag;       /* earlier frames, 0 to VG_MAX_LAG */
-    unsigned lag_sides; /* VG_SIDE_*: whose earlier frames */
-    unsigned lookahead; /* frames after n that must be scored before n's scores are final */
+    unsigned lag;        /* earlier frames, 0 to VG_MAX_LAG */
+    unsigned lag_sides;  /* VG_SIDE_*: whose earlier frames */
+    unsigned lag_planes; /* which of their components: bit 0 Y, bit 1 Cb, bit 2 Cr */
+    unsigned lookahead;  /* frames after n that must be scored before n's scores are final */
 } VgNeeds;
 
 /** When libvmaf first stores a value under the key: decides the order of columns. */

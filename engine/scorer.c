@@ -120,8 +120,10 @@ static int add_instance(VgScorer *s, const VgFeature *feature)
     VgNeeds needs = metric->needs(feature->options);
     if (needs.lag > s->plan.lag)
         s->plan.lag = needs.lag;
-    if (needs.lag)
+    if (needs.lag) {
         s->plan.lag_sides |= needs.lag_sides;
+        s->plan.lag_planes |= needs.lag_planes;
+    }
     if (needs.lookahead > s->lookahead)
         s->lookahead = needs.lookahead;
     return find_pass(s, feature, &instance->pass);

@@ -75,7 +75,7 @@ static VgNeeds needs(const void *options_v)
 
     if (o->force_zero)
         return (VgNeeds){ 0 };
-    return (VgNeeds){ .lag = lag_of(o), .lag_sides = VG_SIDE_REF, .lookahead = lag_of(o) };
+    return (VgNeeds){ .lag = lag_of(o), .lag_sides = VG_SIDE_REF, .lag_planes = 1, .lookahead = lag_of(o) };
 }
 
 static int check(const VgGeometry *geometry, const void *options_v, char *why, size_t why_size)
