@@ -11,7 +11,7 @@
 #ifndef VG_CPU_REF_H
 #define VG_CPU_REF_H
 
-#include "shared_math/plane.h"
+#include "cpu_ref/plane.h"
 
 /** What a frame's task sees: index [k] holds the frame k before the current one, component [c] is Y, Cb, Cr. */
 typedef struct VgCpuFrame {
@@ -33,7 +33,6 @@ typedef struct VgCpuVariant {
 } VgCpuVariant;
 
 typedef struct VgCpuMetric {
-    size_t record_size;
     size_t (*scratch_size)(const void *params);   /* bytes for one band's task; NULL: none */
     int (*max_bands)(const void *params);         /* most bands worth making; NULL: 1 */
     void (*add)(void *record, const void *other); /* record += other, exactly; NULL where max_bands is 1 */

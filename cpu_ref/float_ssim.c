@@ -55,7 +55,6 @@ static const VgCpuVariant variants[] = {
 
 /* One band: the frame's sums run in raster order. */
 const VgCpuMetric vg_cpu_float_ssim = {
-    .record_size = sizeof(VgFloatSsimRecord),
     .scratch_size = scratch_size,
     .variants = variants,
 };

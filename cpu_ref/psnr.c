@@ -41,7 +41,6 @@ static const VgCpuVariant variants[] = {
 };
 
 const VgCpuMetric vg_cpu_psnr = {
-    .record_size = sizeof(VgPsnrRecord),
     .scratch_size = scratch_size,
     .max_bands = max_bands,
     .add = add,

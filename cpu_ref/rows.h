@@ -11,7 +11,7 @@
 #ifndef VG_CPU_REF_ROWS_H
 #define VG_CPU_REF_ROWS_H
 
-#include "shared_math/plane.h"
+#include "cpu_ref/plane.h"
 
 #define VG_TEMPLATE static inline __attribute__((always_inline))
 

@@ -59,8 +59,9 @@ static void write_filter_options(FILE *f)
     fputs("\n", f);
 }
 
-static void write_metric(FILE *f, const VgMetricInfo *info)
+static void write_metric(FILE *f, unsigned index)
 {
+    const VgMetricInfo *info = vg_metric_info(index);
     static const char *const types[] = { "bool", "int", "double", "text" };
     fprintf(f, "### `%s`\n\n%s\n\nInputs: %s\n\n", info->name, info->help, info->inputs);
     fputs("| option | in keys | type | default | range | meaning |\n| --- | --- | --- | --- | --- | --- |\n", f);
@@ -77,8 +78,10 @@ static void write_metric(FILE *f, const VgMetricInfo *info)
         fputs(" |\n", f);
     }
     fputs("\nKeys, in order: ", f);
-    for (const char *const *key = info->keys; *key; key++)
-        fprintf(f, "%s%s", key == info->keys ? "" : ", ", *key);
+    const char *key, *enabled_by;
+    for (unsigned k = 0; (key = vg_metric_key(index, k, &enabled_by)); k++)
+        fprintf(f, "%s`%s`%s%s%s", k ? ", " : "", key, enabled_by ? " (" : "", enabled_by ? enabled_by : "",
+                enabled_by ? ")" : "");
     fputs(".\n\n", f);
 }
 
@@ -106,7 +109,7 @@ static void write_all(FILE *f)
         "counts.\n\n",
         f);
     for (unsigned i = 0; vg_metric_info(i); i++)
-        write_metric(f, vg_metric_info(i));
+        write_metric(f, i);
     fputs(
         "## Logs\n\n"
         "The four formats are libvmaf's, byte for byte, so that scripts that read its logs go on working:\n\n"

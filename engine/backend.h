@@ -17,19 +17,18 @@
 typedef struct VgPass {
     const VgMetric *metric;
     void *params;
-    size_t record_offset; /* in a slot's records, a multiple of 16 */
-    int every_frame;      /* runs on frames that subsampling leaves out, too */
+    size_t record_offset; /* in a frame's records, a multiple of 16 */
 } VgPass;
 
 typedef struct VgPlan {
     VgGeometry geometry;
     VgPass *passes;
     unsigned n_passes;
-    size_t records_size;     /* bytes of one slot's records */
-    unsigned in_flight;      /* slots */
-    unsigned n_threads;      /* at most this many tasks at once, at least 1 */
-    unsigned lag, lag_sides; /* earlier frames that passes look back at, and whose (VG_SIDE_*) */
-    unsigned lag_planes;     /* which of their components; others are not there to be read */
+    size_t records_size;         /* bytes of one frame's records */
+    unsigned in_flight;          /* slots */
+    unsigned n_threads;          /* at most this many tasks at once, at least 1 */
+    unsigned lag[VG_N_SIDES];    /* earlier frames of each side that passes look back at */
+    unsigned planes[VG_N_SIDES]; /* their components: VG_PLANE_*; others are not there to be read */
 } VgPlan;
 
 /** A frame's pictures: index [k] is the frame k before; NULL where it does not exist or is not asked for. */
@@ -39,17 +38,24 @@ typedef struct VgFramePictures {
     const VgPicture *dist[VG_MAX_LAG + 1];
 } VgFramePictures;
 
+/**
+ * One kind of back end. On an error it has logged the reason, and when submit() or finish() return one, nothing reads the
+ * pictures of that slot any more.
+ */
 typedef struct VgBackend {
     const char *name;
-    /** Reserves everything that frames will need. The plan stays in place until close(). */
+    /** Reserves everything that frames will need, records included. The plan stays in place until close(). */
     int (*open)(void **context, const VgPlan *plan, const VgLog *log);
     /**
-     * Starts the passes of one frame; `scored` is 0 for a frame that subsampling leaves out. Pictures and records stay
-     * in place until finish() has returned 1. Never waits for results.
+     * Starts the passes of one frame; `scored` is 0 for a frame that subsampling leaves out, of which only passes of
+     * every_frame metrics run. The pictures stay in place until finish() has returned 1. Never waits for results.
      */
-    int (*submit)(void *context, unsigned slot, const VgFramePictures *pictures, int scored, uint8_t *records);
-    /** 1: the slot's records are complete and its pictures no longer read; 0: not yet (only if !wait); or an error. */
-    int (*finish)(void *context, unsigned slot, int wait);
+    int (*submit)(void *context, unsigned slot, const VgFramePictures *pictures, int scored);
+    /**
+     * 1: the slot's records are complete, *records points to them until the slot is used again, and its pictures are no
+     * longer read; 0: not yet (only if !wait); or an error.
+     */
+    int (*finish)(void *context, unsigned slot, int wait, const uint8_t **records);
     /** Ends all work, finished or not, and frees everything. */
     void (*close)(void **context);
 } VgBackend;

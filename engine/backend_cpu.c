@@ -26,7 +26,7 @@ typedef struct CpuTask {
 typedef struct CpuSlot {
     CpuTask *tasks; /* of all passes, in order of passes and bands */
     VgCpuFrame frame;
-    uint8_t *records;
+    uint8_t *records; /* sums of partial records */
     int scored;
     unsigned pending; /* tasks that have not ended; guarded by the context's mutex */
 } CpuSlot;
@@ -38,7 +38,8 @@ struct CpuContext {
     int *n_bands;                  /* of each pass */
     unsigned n_tasks;              /* of a slot */
     CpuSlot *slots;
-    void **scratch; /* one for each lane */
+    unsigned n_lanes; /* tasks that can run at once */
+    void **scratch;   /* one for each lane */
     pthread_mutex_t mutex;
     pthread_cond_t done; /* signalled when a slot's last task has ended */
 };
@@ -46,17 +47,14 @@ struct CpuContext {
 static VgPlane plane_of(const VgPicture *picture, int component)
 {
     VgPlane plane = { 0 };
-    const VgGeometry *g = &picture->geometry;
-    if (component && g->chroma == VG_CHROMA_400)
+    uint32_t width, height;
+    vg_plane_size(&picture->geometry, component, &width, &height);
+    if (component && picture->geometry.chroma == VG_CHROMA_400)
         return plane;
     plane.data = picture->data[component];
     plane.pitch = picture->pitch[component];
-    plane.width = (int32_t)g->width;
-    plane.height = (int32_t)g->height;
-    if (component && g->chroma != VG_CHROMA_444)
-        plane.width /= 2; /* rounded down: libvmaf does not read the last column or row of an odd picture's chroma */
-    if (component && g->chroma == VG_CHROMA_420)
-        plane.height /= 2;
+    plane.width = (int32_t)width;
+    plane.height = (int32_t)height;
     plane.step = (int32_t)picture->step[component];
     plane.sample_bytes = (int32_t)picture->sample_bytes;
     plane.shift = (int32_t)picture->shift;
@@ -87,8 +85,9 @@ static void cpu_close(void **context)
         for (unsigned t = 0; c->slots[s].tasks && t < c->n_tasks; t++)
             free(c->slots[s].tasks[t].partial);
         free(c->slots[s].tasks);
+        free(c->slots[s].records);
     }
-    for (unsigned i = 0; c->scratch && i < c->plan->n_threads; i++)
+    for (unsigned i = 0; c->scratch && i < c->n_lanes; i++)
         free(c->scratch[i]);
     free(c->scratch);
     free(c->slots);
@@ -124,8 +123,9 @@ static size_t plan_passes(CpuContext *c, const VgLog *log)
 static int plan_slot(CpuContext *c, unsigned index)
 {
     CpuSlot *slot = &c->slots[index];
-    slot->tasks = calloc(c->n_tasks ? c->n_tasks : 1, sizeof(*slot->tasks));
-    if (!slot->tasks)
+    slot->tasks = calloc(c->n_tasks, sizeof(*slot->tasks));
+    slot->records = calloc(1, c->plan->records_size);
+    if (!slot->tasks || !slot->records)
         return -ENOMEM;
     CpuTask *task = slot->tasks;
     for (unsigned p = 0; p < c->plan->n_passes; p++) {
@@ -133,7 +133,7 @@ static int plan_slot(CpuContext *c, unsigned index)
             *task = (CpuTask){
                 .task.run = run_task, .context = c, .slot = index, .pass = p, .band = b, .n_bands = c->n_bands[p]
             };
-            task->partial = calloc(1, c->plan->passes[p].metric->cpu->record_size);
+            task->partial = calloc(1, c->plan->passes[p].metric->record_size);
             if (!task->partial)
                 return -ENOMEM;
         }
@@ -141,47 +141,72 @@ static int plan_slot(CpuContext *c, unsigned index)
     return 0;
 }
 
+static int open_all(CpuContext *c, const VgLog *log)
+{
+    const VgPlan *plan = c->plan;
+    c->variants = calloc(plan->n_passes, sizeof(*c->variants));
+    c->n_bands = calloc(plan->n_passes, sizeof(*c->n_bands));
+    c->slots = calloc(plan->in_flight, sizeof(*c->slots));
+    if (!c->variants || !c->n_bands || !c->slots)
+        return -ENOMEM;
+    size_t scratch_size = plan_passes(c, log);
+    c->n_lanes = c->n_tasks * plan->in_flight < plan->n_threads ? c->n_tasks * plan->in_flight : plan->n_threads;
+    c->scratch = calloc(c->n_lanes, sizeof(*c->scratch));
+    if (!c->scratch)
+        return -ENOMEM;
+    for (unsigned i = 0; scratch_size && i < c->n_lanes; i++) {
+        if (posix_memalign(&c->scratch[i], 64, scratch_size)) {
+            c->scratch[i] = NULL;
+            return -ENOMEM;
+        }
+    }
+    for (unsigned s = 0; s < plan->in_flight; s++) {
+        int err = plan_slot(c, s);
+        if (err)
+            return err;
+    }
+    return vg_worker_attach(&c->workers, c->n_lanes);
+}
+
 static int cpu_open(void **context, const VgPlan *plan, const VgLog *log)
 {
     *context = NULL;
     CpuContext *c = calloc(1, sizeof(*c));
-    if (!c)
-        return -ENOMEM;
-    c->plan = plan;
-    pthread_mutex_init(&c->mutex, NULL);
-    pthread_cond_init(&c->done, NULL);
-    c->variants = calloc(plan->n_passes, sizeof(*c->variants));
-    c->n_bands = calloc(plan->n_passes, sizeof(*c->n_bands));
-    c->slots = calloc(plan->in_flight, sizeof(*c->slots));
-    c->scratch = calloc(plan->n_threads, sizeof(*c->scratch));
-    void *opened = c;
-    int err = c->variants && c->n_bands && c->slots && c->scratch ? 0 : -ENOMEM;
-    if (!err) {
-        size_t scratch_size = plan_passes(c, log);
-        for (unsigned i = 0; !err && scratch_size && i < plan->n_threads; i++)
-            if (posix_memalign(&c->scratch[i], 64, scratch_size)) {
-                c->scratch[i] = NULL;
-                err = -ENOMEM;
-            }
+    int err = c ? 0 : -ENOMEM;
+    if (c) {
+        c->plan = plan;
+        if (pthread_mutex_init(&c->mutex, NULL)) {
+            free(c);
+            err = -ENOMEM;
+        } else if (pthread_cond_init(&c->done, NULL)) {
+            pthread_mutex_destroy(&c->mutex);
+            free(c);
+            err = -ENOMEM;
+        } else {
+            *context = c;
+            err = open_all(c, log);
+            if (err)
+                cpu_close(context);
+        }
     }
-    for (unsigned s = 0; !err && s < plan->in_flight; s++)
-        err = plan_slot(c, s);
-    if (!err)
-        err = vg_worker_attach(&c->workers, plan->n_threads);
-    if (err) {
-        cpu_close(&opened);
-        return err;
-    }
-    *context = c;
-    return 0;
+    if (err == -EAGAIN)
+        vg_log(log, VG_LOG_ERROR, "no worker thread could be started: raise the limit of processes (ulimit -u)");
+    else if (err)
+        vg_log(log, VG_LOG_ERROR, "out of memory while preparing to score %ux%u pictures", plan->geometry.width,
+               plan->geometry.height);
+    else
+        vg_log(log, VG_LOG_VERBOSE, "scoring %ux%u, %u bits, on the CPU: %u task%s at once, %u frame%s in flight",
+               plan->geometry.width, plan->geometry.height, plan->geometry.bit_depth, c->n_lanes,
+               c->n_lanes == 1 ? "" : "s", plan->in_flight, plan->in_flight == 1 ? "" : "s");
+    return err;
 }
 
 static int runs(const VgPass *pass, const CpuSlot *slot)
 {
-    return slot->scored || pass->every_frame;
+    return slot->scored || pass->metric->every_frame;
 }
 
-static int cpu_submit(void *context, unsigned index, const VgFramePictures *pictures, int scored, uint8_t *records)
+static int cpu_submit(void *context, unsigned index, const VgFramePictures *pictures, int scored)
 {
     CpuContext *c = context;
     CpuSlot *slot = &c->slots[index];
@@ -189,15 +214,12 @@ static int cpu_submit(void *context, unsigned index, const VgFramePictures *pict
     slot->frame.index = pictures->frame;
     for (int k = 0; k <= VG_MAX_LAG; k++) {
         for (int component = 0; component < 3; component++) {
-            if (k && !(c->plan->lag_planes >> component & 1))
-                continue;
-            if (pictures->ref[k])
+            if (pictures->ref[k] && (!k || c->plan->planes[VG_REF] >> component & 1))
                 slot->frame.ref[k][component] = plane_of(pictures->ref[k], component);
-            if (pictures->dist[k])
+            if (pictures->dist[k] && (!k || c->plan->planes[VG_DIST] >> component & 1))
                 slot->frame.dist[k][component] = plane_of(pictures->dist[k], component);
         }
     }
-    slot->records = records;
     slot->scored = scored;
     slot->pending = 0;
     for (unsigned t = 0; t < c->n_tasks; t++)
@@ -208,7 +230,7 @@ static int cpu_submit(void *context, unsigned index, const VgFramePictures *pict
     return 0;
 }
 
-static int cpu_finish(void *context, unsigned index, int wait)
+static int cpu_finish(void *context, unsigned index, int wait, const uint8_t **records)
 {
     CpuContext *c = context;
     CpuSlot *slot = &c->slots[index];
@@ -225,10 +247,11 @@ static int cpu_finish(void *context, unsigned index, int wait)
         if (!runs(pass, slot))
             continue;
         if (task->band == 0)
-            memcpy(slot->records + pass->record_offset, task->partial, pass->metric->cpu->record_size);
+            memcpy(slot->records + pass->record_offset, task->partial, pass->metric->record_size);
         else
             pass->metric->cpu->add(slot->records + pass->record_offset, task->partial);
     }
+    *records = slot->records;
     return 1;
 }
 

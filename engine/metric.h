@@ -18,15 +18,17 @@
 #include "cpu_ref/cpu_ref.h"
 #include "engine/vmafgpu.h"
 
-#define VG_SIDE_REF  1u
-#define VG_SIDE_DIST 2u
+/** The two inputs, as indices. */
+typedef enum VgSide { VG_REF, VG_DIST, VG_N_SIDES } VgSide;
 
-/** What a metric reads, beyond the current frame. */
+/** Components of a picture, as bits of a set. */
+enum { VG_PLANE_Y = 1, VG_PLANE_CB = 2, VG_PLANE_CR = 4 };
+
+/** What a metric reads beyond the current frame; nothing that is not declared here is there to be read. */
 typedef struct VgNeeds {
-    unsigned lag;        /* earlier frames, 0 to VG_MAX_LAG */
-    unsigned lag_sides;  /* VG_SIDE_*: whose earlier frames */
-    unsigned lag_planes; /* which of their components: bit 0 Y, bit 1 Cb, bit 2 Cr */
-    unsigned lookahead;  /* frames after n that must be scored before n's scores are final */
+    unsigned lag[VG_N_SIDES];    /* earlier frames of that side, 0 to VG_MAX_LAG */
+    unsigned planes[VG_N_SIDES]; /* which of their components: VG_PLANE_* */
+    unsigned lookahead;          /* frames after n that must be scored before n's scores are final */
 } VgNeeds;
 
 /** When libvmaf first stores a value under the key: decides the order of columns. */
@@ -39,8 +41,12 @@ typedef struct VgKey {
     const char *name;  /* internal ("collector") name, by which models know it */
     const char *alias; /* name shown in logs; NULL: the same */
     VgKeyPhase phase;
-    int aggregate; /* one value for the clip rather than one a frame */
+    int aggregate;          /* one value for the clip rather than one a frame */
+    const char *enabled_by; /* options without which it is not published, in words; NULL: it always is */
 } VgKey;
+
+/** Size of a component as metrics measure it: chroma sizes are rounded down. 0 x 0 where there is none. */
+void vg_plane_size(const VgGeometry *geometry, int component, uint32_t *width, uint32_t *height);
 
 /** Where score rules put scores; key is the index in the metric's key table. Each score is put once. */
 typedef struct VgEmit {
@@ -62,6 +68,7 @@ typedef struct VgMetric {
     VgMetricInfo info;
     size_t options_size;
     size_t params_size;
+    size_t record_size;
     size_t state_size;
     /** Extractor that libvmaf declares temporal: subsampling does not skip its frames. */
     int every_frame;
@@ -69,12 +76,14 @@ typedef struct VgMetric {
 
     /** Bit i is set if key i is published. */
     uint32_t (*active_keys)(const VgGeometry *geometry, const void *options);
+    /** NULL: nothing beyond the current frame. */
     VgNeeds (*needs)(const void *options);
     /**
      * The one predicate that says whether a geometry and option set can be scored. On refusal writes the reason (with
      * the value that was wrong and the remedy) to `why`.
      */
     int (*check)(const VgGeometry *geometry, const void *options, char *why, size_t why_size);
+    /** `params` comes zeroed; it is compared byte for byte, so the struct has no padding or it stays zero. */
     void (*make_params)(const VgGeometry *geometry, const void *options, void *params);
     /**
      * Whether one pixel pass can serve both: if so, widens `params` to cover `other` and returns 1. Fields that a

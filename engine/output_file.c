@@ -32,7 +32,7 @@ int vg_report_check(const char *path, VgLogFn fn, void *opaque)
     VgLog log = { fn, opaque };
     struct stat st;
     if (!path || !*path) {
-        vg_log(&log, VG_LOG_ERROR, "the path of the log is empty: give log_path a file name");
+        vg_log(&log, VG_LOG_ERROR, "the path of the log is empty: give it a file name");
         return -EINVAL;
     }
     if (!stat(path, &st)) {
@@ -46,7 +46,7 @@ int vg_report_check(const char *path, VgLogFn fn, void *opaque)
         return failed(&log, "open file", path, errno);
     char *folder = folder_of(path);
     if (!folder)
-        return -ENOMEM;
+        return failed(&log, "open file", path, ENOMEM);
     int err = 0;
     if (access(folder, W_OK | X_OK)) {
         err = -errno;
@@ -94,8 +94,10 @@ int vg_output_open(VgOutputFile *file, const char *path, const VgLog *log)
     int exists = !lstat(path, &st);
     int replaceable = exists ? S_ISREG(st.st_mode) && st.st_nlink == 1 && st.st_uid == geteuid() && !access(path, W_OK)
                              : errno == ENOENT;
-    int err = replaceable ? open_temporary(file, exists ? &st : NULL) : -EEXIST;
-    if (err) {
+    int err = replaceable ? open_temporary(file, exists ? &st : NULL) : 0;
+    /* Where the folder takes no new file the file itself may still be writable. A full disk is no such case: opening the
+       file would empty it. */
+    if (!replaceable || err == -EACCES || err == -EPERM || err == -EROFS || err == -ENAMETOOLONG) {
         file->stream = fopen(path, "we");
         err = file->stream ? 0 : -errno;
     }
@@ -111,7 +113,7 @@ int vg_output_close(VgOutputFile *file, const VgLog *log)
     /* A full disk may show in fwrite, fflush, fsync or fclose; devices and pipes know no fsync. */
     int err = 0;
     errno = 0;
-    if (ferror(file->stream) || fflush(file->stream))
+    if (fflush(file->stream) || ferror(file->stream)) /* in this order: a failed flush sets errno anew */
         err = errno ? -errno : -EIO;
     if (!err && file->temporary && fsync(fileno(file->stream)) && errno != EINVAL && errno != ENOTSUP)
         err = -errno;

@@ -6,6 +6,7 @@
  */
 #include "engine/features.h"
 
+#include <stddef.h>
 #include <string.h>
 
 const VgMetric *const vg_metrics[] = { &vg_metric_psnr, &vg_metric_float_ssim, &vg_metric_motion, NULL };
@@ -23,6 +24,21 @@ const VgMetricInfo *vg_metric_info(unsigned index)
     for (const VgMetric *const *m = vg_metrics; *m; m++)
         if (!index--)
             return &(*m)->info;
+    return NULL;
+}
+
+const char *vg_metric_key(unsigned index, unsigned key, const char **enabled_by)
+{
+    for (const VgMetric *const *m = vg_metrics; *m; m++) {
+        if (index--)
+            continue;
+        for (const VgKey *k = (*m)->keys; k->name; k++) {
+            if (key--)
+                continue;
+            *enabled_by = k->enabled_by;
+            return k->alias ? k->alias : k->name;
+        }
+    }
     return NULL;
 }
 

@@ -252,7 +252,7 @@ int vg_scorer_write_report(const VgScorer *s, const char *path, VgReport format,
 
 /* ---- The table for people ---------------------------------------------------------------------------------------- */
 
-int vg_scorer_print_summary(const VgScorer *s, VgPool pool)
+void vg_scorer_print_summary(const VgScorer *s, VgPool pool)
 {
     static const VgPool order[] = { VG_POOL_MIN, VG_POOL_MEAN, VG_POOL_HARMONIC_MEAN, VG_POOL_MAX };
     const unsigned n_order = sizeof(order) / sizeof(order[0]);
@@ -286,5 +286,4 @@ int vg_scorer_print_summary(const VgScorer *s, VgPool pool)
         vg_log(&s->log, VG_LOG_INFO, "%s", line);
     }
     vg_c_locale_leave(locale);
-    return 0;
 }

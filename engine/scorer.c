@@ -8,7 +8,6 @@
 #include "engine/scorer.h"
 #include "engine/worker_pool.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +15,9 @@
 
 #define DEFAULT_IN_FLIGHT 3
 #define NO_COLUMN         (~0u)
+
+/* Size of VgPicture in version 0.1: what every program's has at least. */
+#define VG_LEAST_PICTURE (offsetof(VgPicture, ref) + sizeof(void *))
 
 /* ---- Emission: from a metric's key to its column ---------------------------------------------------------------- */
 
@@ -38,7 +40,8 @@ static int put(void *opaque, unsigned key, uint64_t frame, double value)
 {
     EmitTarget *t = opaque;
     unsigned column = t->instance->columns[key];
-    assert(column != NO_COLUMN);
+    if (column == NO_COLUMN)
+        return -EINVAL; /* a key that active_keys() does not name */
     return vg_store_put(&t->scorer->store, column, frame, value);
 }
 
@@ -91,10 +94,8 @@ static int find_pass(VgScorer *s, const VgFeature *feature, unsigned *index)
         }
     }
     *index = s->plan.n_passes++;
-    s->plan.passes[*index] = (VgPass){
-        .metric = metric, .params = params, .record_offset = s->plan.records_size, .every_frame = metric->every_frame
-    };
-    s->plan.records_size += (metric->cpu->record_size + 15) / 16 * 16;
+    s->plan.passes[*index] = (VgPass){ .metric = metric, .params = params, .record_offset = s->plan.records_size };
+    s->plan.records_size += (metric->record_size + 15) / 16 * 16;
     return 0;
 }
 
@@ -117,12 +118,13 @@ static int add_instance(VgScorer *s, const VgFeature *feature)
         return -ENOMEM;
     for (unsigned k = 0; k < n_keys; k++)
         instance->columns[k] = NO_COLUMN;
-    VgNeeds needs = metric->needs(feature->options);
-    if (needs.lag > s->plan.lag)
-        s->plan.lag = needs.lag;
-    if (needs.lag) {
-        s->plan.lag_sides |= needs.lag_sides;
-        s->plan.lag_planes |= needs.lag_planes;
+    VgNeeds needs = { .lookahead = 0 };
+    if (metric->needs)
+        needs = metric->needs(feature->options);
+    for (int side = 0; side < VG_N_SIDES; side++) {
+        if (needs.lag[side] > s->plan.lag[side])
+            s->plan.lag[side] = needs.lag[side];
+        s->plan.planes[side] |= needs.planes[side];
     }
     if (needs.lookahead > s->lookahead)
         s->lookahead = needs.lookahead;
@@ -164,16 +166,15 @@ static int prepare(VgScorer *s, const VgScorerConfig *config)
         return err;
     s->instances = calloc(s->features.n, sizeof(*s->instances));
     s->plan.passes = calloc(s->features.n, sizeof(*s->plan.passes));
-    if (!s->instances || !s->plan.passes)
-        return -ENOMEM;
-    for (unsigned i = 0; i < s->features.n; i++) {
+    err = s->instances && s->plan.passes ? 0 : -ENOMEM;
+    for (unsigned i = 0; !err && i < s->features.n; i++)
         err = add_instance(s, &s->features.features[i]);
-        if (err)
-            return err;
-    }
-    err = add_columns(s, VG_PHASE_FRAME_0);
+    if (!err)
+        err = add_columns(s, VG_PHASE_FRAME_0);
     if (!err)
         err = add_columns(s, VG_PHASE_FLUSH);
+    if (err == -ENOMEM)
+        vg_log(&s->log, VG_LOG_ERROR, "out of memory");
     if (err)
         return err;
 
@@ -187,28 +188,19 @@ static int prepare(VgScorer *s, const VgScorerConfig *config)
     s->plan.n_threads = config->n_threads ? config->n_threads : vg_cpu_count();
     if (s->plan.n_threads > VG_MAX_THREADS)
         s->plan.n_threads = VG_MAX_THREADS;
-    VgSurfaceRing *rings[] = { &s->ref, &s->dist };
-    const unsigned sides[] = { VG_SIDE_REF, VG_SIDE_DIST };
-    for (int i = 0; i < 2; i++) {
-        rings[i]->lag = s->plan.lag_sides & sides[i] ? s->plan.lag : 0;
-        rings[i]->capacity = s->plan.in_flight + rings[i]->lag;
-    }
-    s->records = calloc(s->plan.in_flight, s->plan.records_size);
-    if (!s->records)
-        return -ENOMEM;
-    for (unsigned i = 0; i < s->plan.in_flight; i++)
-        s->slots[i].records = s->records + i * s->plan.records_size;
-    s->backend = &vg_backend_cpu;
-    vg_log(&s->log, VG_LOG_VERBOSE, "scoring %ux%u %s %u bits on the CPU, %u thread%s, %u frame%s in flight",
-           s->geometry.width, s->geometry.height, chroma_name(s->geometry.chroma), s->geometry.bit_depth,
-           s->plan.n_threads, s->plan.n_threads == 1 ? "" : "s", s->plan.in_flight, s->plan.in_flight == 1 ? "" : "s");
-    err = s->backend->open(&s->context, &s->plan, &s->log);
-    if (err == -EAGAIN)
-        vg_log(&s->log, VG_LOG_ERROR, "no worker thread could be started: raise the limit of processes (ulimit -u)");
-    return err;
+    s->ref.lag = s->plan.lag[VG_REF];
+    s->dist.lag = s->plan.lag[VG_DIST];
+    s->ref.capacity = s->plan.in_flight + s->ref.lag;
+    s->dist.capacity = s->plan.in_flight + s->dist.lag;
+    return s->backend->open(&s->context, &s->plan, &s->log);
 }
 
-int vg_scorer_create(VgScorer **scorer, const VgScorerConfig *given)
+int vg_scorer_create(VgScorer **scorer, const VgScorerConfig *config)
+{
+    return vg_scorer_create_on(scorer, config, &vg_backend_cpu);
+}
+
+int vg_scorer_create_on(VgScorer **scorer, const VgScorerConfig *given, const VgBackend *backend)
 {
     *scorer = NULL;
     /* Fields that an older program's struct does not have keep their defaults. */
@@ -217,16 +209,16 @@ int vg_scorer_create(VgScorer **scorer, const VgScorerConfig *given)
     VgScorer *s = calloc(1, sizeof(*s));
     VgLog log = { config.log, config.log_opaque };
     int err = s ? 0 : -ENOMEM;
+    if (!s)
+        vg_log(&log, VG_LOG_ERROR, "out of memory");
     if (s) {
         s->log = log;
         s->geometry = config.geometry;
+        s->backend = backend;
         s->n_subsample = config.n_subsample ? config.n_subsample : 1;
         err = prepare(s, &config);
     }
     if (err) {
-        if (err == -ENOMEM)
-            vg_log(&log, VG_LOG_ERROR, "out of memory while preparing to score %ux%u pictures", config.geometry.width,
-                   config.geometry.height);
         vg_scorer_free(&s);
         return err;
     }
@@ -240,12 +232,13 @@ static VgSurface *surface_take(VgSurfaceRing *ring, const VgPicture *picture)
 {
     for (unsigned i = 0; i < ring->capacity; i++) {
         if (!ring->surfaces[i].users) {
-            ring->surfaces[i] = (VgSurface){ .picture = *picture, .users = 1 };
+            ring->surfaces[i] = (VgSurface){ .users = 1 };
+            memcpy(&ring->surfaces[i].picture, picture,
+                   picture->size < sizeof(*picture) ? picture->size : sizeof(*picture));
             return &ring->surfaces[i];
         }
     }
-    /* Each frame in flight holds its own surface and those of at most `lag` frames before the oldest. */
-    assert(!"more surfaces held than in_flight + lag");
+    /* Frames in flight hold their own surfaces and those of at most `lag` frames before the oldest: never more. */
     return NULL;
 }
 
@@ -307,7 +300,7 @@ static int refuse_picture(const VgScorer *s, const char *side, const char *what,
 static int check_picture(const VgScorer *s, const VgPicture *p, const char *side)
 {
     const VgGeometry *g = &s->geometry, *pg = &p->geometry;
-    if (p->size < sizeof(VgPicture))
+    if (p->size < VG_LEAST_PICTURE)
         return refuse_picture(s, side, "a struct of", (long)p->size,
                               "bytes is too small: set size = sizeof(VgPicture)");
     if (pg->width != g->width || pg->height != g->height || pg->chroma != g->chroma || pg->bit_depth != g->bit_depth) {
@@ -357,14 +350,21 @@ int vg_scorer_submit(VgScorer *s, const VgPicture *distorted, const VgPicture *r
     unsigned index = (unsigned)(s->submitted % s->plan.in_flight);
     VgSlot *slot = &s->slots[index];
     slot->scored = s->submitted % s->n_subsample == 0;
-    slot_fill(&s->dist, slot->dist, surface_take(&s->dist, distorted));
-    slot_fill(&s->ref, slot->ref, surface_take(&s->ref, reference));
+    VgSurface *new_dist = surface_take(&s->dist, distorted), *new_ref = surface_take(&s->ref, reference);
+    if (!new_dist || !new_ref) {
+        vg_log(&s->log, VG_LOG_ERROR, "frame %llu: more pictures are held than in_flight + look-back",
+               (unsigned long long)s->submitted);
+        s->error = -EINVAL;
+        return s->error;
+    }
+    slot_fill(&s->dist, slot->dist, new_dist);
+    slot_fill(&s->ref, slot->ref, new_ref);
     VgFramePictures pictures = { .frame = s->submitted };
     for (int k = 0; k <= VG_MAX_LAG; k++) {
         pictures.ref[k] = picture_of(slot->ref[k]);
         pictures.dist[k] = picture_of(slot->dist[k]);
     }
-    err = s->backend->submit(s->context, index, &pictures, slot->scored, slot->records);
+    err = s->backend->submit(s->context, index, &pictures, slot->scored);
     if (err) {
         /* The caller keeps its pictures: forget them without releasing. */
         slot->dist[0]->picture.release = NULL;
@@ -380,18 +380,18 @@ int vg_scorer_submit(VgScorer *s, const VgPicture *distorted, const VgPicture *r
 }
 
 /* Turns the records of the oldest frame into scores. */
-static int score_frame(VgScorer *s, const VgSlot *slot)
+static int score_frame(VgScorer *s, int scored, const uint8_t *records)
 {
     for (unsigned i = 0; i < s->n_instances; i++) {
         VgInstance *instance = &s->instances[i];
         const VgMetric *metric = instance->feature.metric;
         const VgPass *pass = &s->plan.passes[instance->pass];
-        if (!slot->scored && !pass->every_frame)
+        if (!scored && !metric->every_frame)
             continue;
         EmitTarget target = { s, instance };
         VgEmit emit = { put, put_aggregate, &target };
         VgScoreContext context = { &s->geometry, instance->feature.options };
-        int err = metric->score(&context, instance->state, s->collected, slot->records + pass->record_offset, &emit);
+        int err = metric->score(&context, instance->state, s->collected, records + pass->record_offset, &emit);
         if (err) {
             vg_log(&s->log, VG_LOG_ERROR, "%s of frame %llu could not be stored: %s", metric->info.name,
                    (unsigned long long)s->collected, strerror(-err));
@@ -406,17 +406,18 @@ static int collect_one(VgScorer *s, int wait)
 {
     unsigned index = (unsigned)(s->collected % s->plan.in_flight);
     VgSlot *slot = &s->slots[index];
-    int done = s->backend->finish(s->context, index, wait);
+    const uint8_t *records = NULL;
+    int done = s->backend->finish(s->context, index, wait, &records);
     if (!done)
         return 0;
-    int err = done < 0 ? done : score_frame(s, slot);
+    int err = done < 0 ? done : score_frame(s, slot->scored, records);
     slot_release(slot);
-    s->collected++;
-    clock_gettime(CLOCK_MONOTONIC, &s->last_collect);
     if (err) {
-        s->error = err;
+        s->error = err; /* frames still in flight end with the scorer */
         return err;
     }
+    s->collected++;
+    clock_gettime(CLOCK_MONOTONIC, &s->last_collect);
     return 1;
 }
 
@@ -482,7 +483,6 @@ void vg_scorer_free(VgScorer **scorer)
     for (unsigned i = 0; i < s->plan.n_passes; i++)
         free(s->plan.passes[i].params);
     free(s->plan.passes);
-    free(s->records);
     vg_features_free(&s->features);
     vg_store_free(&s->store);
     free(s);
@@ -509,7 +509,7 @@ unsigned vg_scorer_lookahead(const VgScorer *s)
 
 unsigned vg_scorer_lookback(const VgScorer *s)
 {
-    return s->plan.lag;
+    return s->plan.lag[VG_REF] > s->plan.lag[VG_DIST] ? s->plan.lag[VG_REF] : s->plan.lag[VG_DIST];
 }
 
 /* Keys and aggregates share the store; each is numbered in its own right, in order of columns. */

@@ -31,7 +31,6 @@ typedef struct VgSurfaceRing {
 
 typedef struct VgSlot {
     VgSurface *ref[VG_MAX_LAG + 1], *dist[VG_MAX_LAG + 1];
-    uint8_t *records;
     int scored;
 } VgSlot;
 
@@ -55,7 +54,6 @@ struct VgScorer {
     const VgBackend *backend;
     void *context;
     VgSlot slots[VG_MAX_IN_FLIGHT];
-    uint8_t *records;
     VgSurfaceRing ref, dist;
     VgStore store;
     uint64_t submitted, collected;
@@ -63,6 +61,9 @@ struct VgScorer {
     int error; /* first error of a frame: everything after it fails alike */
     struct timespec first_submit, last_collect;
 };
+
+/** vg_scorer_create() with a back end of the caller's choice. */
+int vg_scorer_create_on(VgScorer **scorer, const VgScorerConfig *config, const VgBackend *backend);
 
 /** Frames per second of wall-clock time from the first submit to the last collect; NaN or infinite where undefined. */
 double vg_scorer_fps(const VgScorer *scorer);

@@ -2,7 +2,8 @@
  * Copyright (c) 2026 the vmaf_gpu authors
  * SPDX-License-Identifier: BSD-2-Clause
  *
- * libvmafgpu: full-reference video quality scores, equal in every bit to those of libvmaf 3.2.0.
+ * libvmafgpu: full-reference video quality scores, equal in every bit to those of libvmaf 3.2.0 (dB values: on a C library
+ * with the same log10; see docs/numerics.md).
  *
  * This header is the whole interface of the library and its manual.
  *
@@ -28,10 +29,12 @@
  *           reported once, in words, through the log function at VG_LOG_ERROR, with the value that was wrong and what
  *           to do about it; exceptions (-EAGAIN, -ENOENT) are named at the function.
  * Threads   One scorer is used by one thread at a time. Different scorers are independent; they share one pool of
- *           worker threads. Callbacks run in the thread that called the library, inside that call.
+ *           worker threads. Callbacks run in the thread that called the library, inside that call; they must not call
+ *           the library with the same scorer.
  * Frames    Frame indices count submitted pairs from 0. Input 1 is the distorted picture, input 2 the reference.
  * Structs   Public structs that callers fill begin with their size, so that a program built against an older header
- *           keeps working: fields beyond that size take their defaults.
+ *           keeps working: fields beyond that size take their defaults. VgGeometry and VgOption stay as they are; what
+ *           is added to an enumeration takes new values at its end (VG_N_POOLS and VG_N_REPORTS grow).
  * Strings   Returned strings belong to the library; they live as long as the object they were asked of.
  */
 #ifndef VMAFGPU_H
@@ -95,7 +98,8 @@ typedef struct VgGeometry {
 #define VG_MAX_SIDE 65536
 
 /**
- * One picture, described in place: nothing is copied. Planar and semi-planar layouts are one description; NV12, for
+ * One picture, described in place: its samples are not copied and must not change until `release` is called; the struct
+ * itself is copied and may be reused at once. One picture that is passed on both sides is released twice. Planar and semi-planar layouts are one description; NV12, for
  * example, has data[1] and data[2] one byte apart and a step of 2 in both.
  *
  * A sample's value is (word >> shift), where word is the native-endian 8- or 16-bit word at
@@ -106,13 +110,13 @@ typedef struct VgGeometry {
  * use the top left floor(size / 2), as libvmaf does.
  */
 typedef struct VgPicture {
-    size_t size;                /**< sizeof(VgPicture) */
-    VgGeometry geometry;        /**< must equal the scorer's */
-    uint32_t sample_bytes;      /**< 1, or 2 (addresses and pitches must then be even) */
-    uint32_t shift;             /**< shift + bit_depth <= 8 * sample_bytes */
-    const void *data[3];        /**< first sample of Y, Cb, Cr; Cb and Cr are NULL for 4:0:0 */
-    ptrdiff_t pitch[3];         /**< bytes from a row to the next below it; may be negative */
-    uint32_t step[3];           /**< bytes from a sample to the next on its right; a multiple of sample_bytes */
+    size_t size;           /**< sizeof(VgPicture) */
+    VgGeometry geometry;   /**< must equal the scorer's */
+    uint32_t sample_bytes; /**< 1, or 2 (addresses and pitches must then be even) */
+    uint32_t shift;        /**< shift + bit_depth <= 8 * sample_bytes */
+    const void *data[3];   /**< first sample of Y, Cb, Cr; Cb and Cr are NULL for 4:0:0 */
+    ptrdiff_t pitch[3];    /**< bytes from a row to the next below it; may be negative */
+    uint32_t step[3];      /**< bytes from a sample to the next on its right: a multiple of sample_bytes, up to 64 */
     void (*release)(void *ref); /**< called once when the samples are no longer needed; may be NULL */
     void *ref;                  /**< handed to `release`: what keeps the samples alive */
 } VgPicture;
@@ -143,17 +147,24 @@ typedef struct VgMetricInfo {
     const char *help;        /**< one sentence */
     const char *inputs;      /**< depths, chroma formats and sizes that it scores, in words */
     const VgOption *options; /**< ended by an entry whose name is NULL */
-    const char *const *keys; /**< every key it can log, in order, with the option that enables it; ended by NULL */
 } VgMetricInfo;
 
 /** Metric number `index`, or NULL past the last one. */
 VG_API const VgMetricInfo *vg_metric_info(unsigned index);
 
+/**
+ * Key number `key` that metric number `index` can log, in order of columns, without suffix; *enabled_by becomes the options
+ * without which it is not logged, in words, or NULL.
+ *
+ * @return the key's name, or NULL past the last one
+ */
+VG_API const char *vg_metric_key(unsigned index, unsigned key, const char **enabled_by);
+
 /** The features that are scored when none are asked for. */
 #define VG_DEFAULT_FEATURES "psnr|float_ssim|motion"
 
 /**
- * Checks a feature string without a picture's geometry: names, options, ranges. A scorer makes the same checks; this
+ * Checks a feature string without a picture's geometry: names, options, ranges. NULL and "" are the default features. A scorer makes the same checks; this
  * function lets a program refuse early.
  *
  * The string is libvmaf's: features separated by '|', each "name=METRIC:OPTION=VALUE:...". Bare names ("psnr|motion",
@@ -172,17 +183,20 @@ typedef struct VgScorerConfig {
     size_t size; /**< sizeof(VgScorerConfig) */
     VgGeometry geometry;
     const char *features; /**< see vg_features_check(); NULL or "": VG_DEFAULT_FEATURES */
-    uint32_t n_threads;   /**< worker threads for this scorer; 0: one per available CPU. Never changes a score */
+    uint32_t n_threads;   /**< tasks at once, up to 256; 0: one per available CPU. Never changes a score */
     uint32_t n_subsample; /**< score every Nth frame; 0 means 1. Temporal metrics and psnr still see every frame */
     uint32_t in_flight;   /**< frames being scored at once, 1 to VG_MAX_IN_FLIGHT; 0: 3 */
     VgLogFn log;          /**< NULL: messages are dropped */
     void *log_opaque;
 } VgScorerConfig;
 
-#define VG_SCORER_CONFIG_INIT                                                                                          \
-    {                                                                                                                  \
-        .size = sizeof(VgScorerConfig)                                                                                 \
-    }
+/* clang-format off */
+#ifdef __cplusplus
+#define VG_SCORER_CONFIG_INIT { sizeof(VgScorerConfig), {}, nullptr, 0, 0, 0, nullptr, nullptr }
+#else
+#define VG_SCORER_CONFIG_INIT { .size = sizeof(VgScorerConfig) }
+#endif
+/* clang-format on */
 #define VG_MAX_IN_FLIGHT 16
 
 /**
@@ -204,7 +218,7 @@ VG_API void vg_scorer_free(VgScorer **scorer);
  * where look-back is 0 to 2, as vg_scorer_lookback() says.
  *
  * @return 0; -EAGAIN (not logged) when in_flight frames are under way: collect first; -EINVAL for a picture that does
- *         not fit the scorer's geometry; -EPIPE after vg_scorer_flush(); or the error of an earlier frame
+ *         not fit the scorer's geometry; -EPIPE (not logged) after vg_scorer_flush(); or the error of an earlier frame
  */
 VG_API int vg_scorer_submit(VgScorer *scorer, const VgPicture *distorted, const VgPicture *reference);
 
@@ -230,7 +244,7 @@ VG_API int vg_scorer_flush(VgScorer *scorer);
 /** Number of pairs handed over so far. */
 VG_API uint64_t vg_scorer_submitted(const VgScorer *scorer);
 
-/** Number of leading frames, from 0, whose scores are all stored and final; after vg_scorer_flush() all are. */
+/** Number of leading frames, from 0, whose scores are all stored and final; after a successful flush all are. */
 VG_API uint64_t vg_scorer_final(const VgScorer *scorer);
 
 /** Frames after frame n that must be submitted before all scores of n can be final (0 to 2). */
@@ -267,8 +281,14 @@ VG_API const char *vg_pool_name(VgPool pool);
  */
 VG_API int vg_scorer_pool(const VgScorer *scorer, unsigned key, VgPool pool, double *value);
 
-/** Aggregates: one score for the whole clip (psnr's apsnr_y, ...), known after the flush. */
+/** Aggregates: scores of the whole clip (psnr's apsnr_y, ...), known after the flush. */
 VG_API unsigned vg_scorer_n_aggregates(const VgScorer *scorer);
+
+/**
+ * Name and value of aggregate number `index`.
+ *
+ * @return 0, or -ENOENT (not logged) past the last one and before the flush; the name is set if there is one
+ */
 VG_API int vg_scorer_aggregate(const VgScorer *scorer, unsigned index, const char **name, double *value);
 
 /* ---- Reports ---------------------------------------------------------------------------------------------------- */
@@ -291,23 +311,26 @@ VG_API void vg_number_text(double value, int precision, char text[VG_NUMBER_SIZE
 /**
  * Checks that a report could be written to `path`: its folder exists and is writable, it is not a folder itself.
  * Creates nothing.
+ *
+ * @return 0, -EINVAL for an empty path, or the error of the file system
  */
 VG_API int vg_report_check(const char *path, VgLogFn log, void *log_opaque);
 
 /**
  * Writes libvmaf's log, byte for byte (its fps field holds our frames per second of wall-clock time). A regular or
  * absent file is written under a temporary name beside it and renamed, so that it is never seen half-written and an
- * existing file survives a full disk; pipes, devices and links are written in place.
+ * existing file survives a full disk; pipes, devices and links are written in place, and so is a file in a folder that
+ * takes no new ones. Before the flush it holds the scores stored so far, and pools of complete columns only.
  *
  * @return 0; -EINVAL for an unknown format or precision; or the error of the file system
  */
 VG_API int vg_scorer_write_report(const VgScorer *scorer, const char *path, VgReport format, int precision);
 
 /**
- * A table of all keys with minimum, mean, harmonic mean and maximum, and the aggregates, for people. Lines are handed
+ * Prints a table of all keys with minimum, mean, harmonic mean and maximum, and the aggregates, for people. Lines are handed
  * to the log function at VG_LOG_INFO. `pool` marks the column that a user asked for.
  */
-VG_API int vg_scorer_print_summary(const VgScorer *scorer, VgPool pool);
+VG_API void vg_scorer_print_summary(const VgScorer *scorer, VgPool pool);
 
 #ifdef __cplusplus
 }

@@ -239,7 +239,7 @@ void harness_run_cpu(const HarnessProducer *producer, const VgMetric *metric, co
     const VgCpuMetric *cpu = metric->cpu;
     const size_t scratch_size = cpu->scratch_size ? (cpu->scratch_size(params) + 63) & ~(size_t)63 : 64;
     void *scratch = aligned_alloc(64, scratch_size);
-    void *partial = malloc(cpu->record_size);
+    void *partial = malloc(metric->record_size);
     VgCpuFrame frame = { .index = pictures->frame };
 
     assert_non_null(scratch);
@@ -253,7 +253,7 @@ void harness_run_cpu(const HarnessProducer *producer, const VgMetric *metric, co
         }
     for (int band = 0; band < producer->n_bands; band++) {
         memset(scratch, 0xa5, scratch_size); /* neither may be relied on */
-        memset(partial, 0xa5, cpu->record_size);
+        memset(partial, 0xa5, metric->record_size);
         producer->variant->run(params, &frame, band, producer->n_bands, scratch, band ? partial : record);
         if (band)
             cpu->add(record, partial);
@@ -265,7 +265,7 @@ void harness_run_cpu(const HarnessProducer *producer, const VgMetric *metric, co
 void harness_yardstick(const VgMetric *metric, const void *params, const VgFramePictures *pictures, void *record)
 {
     const HarnessProducer producer = { .name = "yardstick", .variant = &metric->cpu->variants[0], .n_bands = 1 };
-    memset(record, 0x5a, metric->cpu->record_size);
+    memset(record, 0x5a, metric->record_size);
     harness_run_cpu(&producer, metric, params, pictures, record);
 }
 
@@ -328,13 +328,27 @@ static void sequence_free(Sequence *s)
     }
 }
 
-static VgFramePictures sequence_frame(const Sequence *s, uint64_t index)
+static VgNeeds needs_of(const VgMetric *metric, const HarnessCase *test_case)
+{
+    VgNeeds needs = { .lookahead = 0 };
+    void *options = harness_options(metric, test_case->options);
+
+    if (metric->needs)
+        needs = metric->needs(options);
+    free(options);
+    return needs;
+}
+
+/* What a scorer would hand out: no earlier frame that the metric does not ask for. */
+static VgFramePictures sequence_frame(const Sequence *s, uint64_t index, const VgNeeds *needs)
 {
     VgFramePictures pictures = { .frame = index };
 
     for (unsigned k = 0; k < N_FRAMES && k <= index; k++) {
-        pictures.ref[k] = &s->ref[k];
-        pictures.dist[k] = &s->dist[k];
+        if (k <= needs->lag[VG_REF])
+            pictures.ref[k] = &s->ref[k];
+        if (k <= needs->lag[VG_DIST])
+            pictures.dist[k] = &s->dist[k];
     }
     return pictures;
 }
@@ -345,7 +359,7 @@ static void compare_frame(const HarnessProducer *producers, HarnessResult *resul
                           const VgFramePictures *pictures, const void *expected, const char *where)
 {
     const VgGeometry *g = &test_case->geometry;
-    const size_t record_size = metric->cpu->record_size;
+    const size_t record_size = metric->record_size;
     void *record = malloc(record_size);
 
     assert_non_null(record);
@@ -366,8 +380,9 @@ void harness_compare(const HarnessProducer *producers, HarnessResult *results, u
                      const VgMetric *metric, const HarnessCase *test_case)
 {
     const VgGeometry *g = &test_case->geometry;
+    const VgNeeds needs = needs_of(metric, test_case);
     void *params = calloc(1, metric->params_size);
-    uint8_t *expected = malloc(N_FRAMES * metric->cpu->record_size);
+    uint8_t *expected = malloc(N_FRAMES * metric->record_size);
 
     assert_true(params && expected);
     harness_params(metric, test_case, params);
@@ -386,8 +401,8 @@ void harness_compare(const HarnessProducer *producers, HarnessResult *results, u
             snprintf(where, sizeof(where), "%s, %s", contents[content].name, layouts[l].name);
             sequence_make(&sequence, test_case, content, &layouts[l], seed);
             for (uint64_t index = first; index < N_FRAMES; index++) {
-                const VgFramePictures pictures = sequence_frame(&sequence, index);
-                uint8_t *yardstick = expected + index * metric->cpu->record_size;
+                const VgFramePictures pictures = sequence_frame(&sequence, index, &needs);
+                uint8_t *yardstick = expected + index * metric->record_size;
                 if (l == 0)
                     harness_yardstick(metric, params, &pictures, yardstick);
                 compare_frame(producers, results, n_producers, metric, test_case, params, &pictures, yardstick, where);
@@ -408,14 +423,15 @@ static double now(void)
 
 double harness_time(const HarnessProducer *producer, const VgMetric *metric, const HarnessCase *test_case)
 {
-    void *params = calloc(1, metric->params_size), *record = malloc(metric->cpu->record_size);
+    void *params = calloc(1, metric->params_size), *record = malloc(metric->record_size);
     Sequence sequence;
     double best = 1e300;
 
     assert_true(params && record);
     harness_params(metric, test_case, params);
     sequence_make(&sequence, test_case, 0, &layouts[0], 1);
-    const VgFramePictures pictures = sequence_frame(&sequence, N_FRAMES - 1);
+    const VgNeeds needs = needs_of(metric, test_case);
+    const VgFramePictures pictures = sequence_frame(&sequence, N_FRAMES - 1, &needs);
     for (int i = 0; i < 30; i++) {
         const double start = now();
         producer->run(producer, metric, params, &pictures, record);

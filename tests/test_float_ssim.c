@@ -341,7 +341,7 @@ static void refusals(void **state)
         { { 90, 50, VG_CHROMA_420, 8 }, "scale=10", "after decimation by 10, got 9x5: use a smaller scale (scale=1)" },
         { { 10, 50, VG_CHROMA_420, 8 }, "", "at least 11x11 samples, got 10x50" },
         { { 10, 50, VG_CHROMA_420, 8 }, "scale=2", "only 10x50" },
-        { { 64, 64, VG_CHROMA_420, 14 }, "", "not 14: insert format=yuv420p16" },
+        { { 64, 64, VG_CHROMA_420, 14 }, "", "not 14: convert both inputs to 16 bits" },
         { { 32896, 65536, VG_CHROMA_420, 8 }, "", "asks for 129" },
     };
     (void)state;

@@ -293,8 +293,10 @@ static void needs_sharing_and_refusals(void **state)
         VgMotionParams params;
         const VgNeeds needs = vg_metric_motion.needs(options);
         vg_metric_motion.make_params(&small, options, &params);
-        assert_int_equal(needs.lag, cases[i].lag);
-        assert_int_equal(needs.lag_sides, needs.lag ? VG_SIDE_REF : 0);
+        assert_int_equal(needs.lag[VG_REF], cases[i].lag);
+        assert_int_equal(needs.lag[VG_DIST], 0);
+        assert_int_equal(needs.planes[VG_REF], cases[i].lag ? VG_PLANE_Y : 0);
+        assert_int_equal(needs.planes[VG_DIST], 0);
         assert_int_equal(needs.lookahead, cases[i].lag);
         assert_int_equal(params.lags, cases[i].lags);
         assert_int_equal(vg_metric_motion.merge_params(&all, &params), 1);

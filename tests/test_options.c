@@ -253,7 +253,9 @@ static void tables_are_consistent(void **state)
         const VgMetricInfo *info = vg_metric_info(i);
         assert_non_null(info->help);
         assert_non_null(info->inputs);
-        assert_non_null(info->keys[0]);
+        const char *enabled_by;
+        assert_non_null(vg_metric_key(i, 0, &enabled_by));
+        assert_null(enabled_by);
         for (const VgOption *o = info->options; o->name; o++) {
             assert_non_null(o->help);
             if (o->type == VG_OPTION_INT || o->type == VG_OPTION_DOUBLE) {

@@ -166,7 +166,7 @@ static void refusals_and_sharing(void **state)
     (void)state;
 
     assert_int_not_equal(vg_metric_psnr.check(&geometry, options, why, sizeof(why)), 0);
-    assert_non_null(strstr(why, "not 9: insert format=yuv420p10"));
+    assert_non_null(strstr(why, "not 9: convert both inputs to 10 bits"));
     geometry.bit_depth = 12;
     assert_int_equal(vg_metric_psnr.check(&geometry, options, why, sizeof(why)), 0);
 

@@ -251,7 +251,7 @@ static int remove_folder(void **state)
     return system(command);
 }
 
-static VgScorer *scored(Messages *m)
+static VgScorer *scored_frames(Messages *m, unsigned n)
 {
     static const uint8_t samples[16 * 16];
     VgScorerConfig config = VG_SCORER_CONFIG_INIT;
@@ -268,10 +268,19 @@ static VgScorer *scored(Messages *m)
                     .data = { samples },
                     .pitch = { 16 },
                     .step = { 1 } };
-    for (int i = 0; i < 3; i++)
-        assert_int_equal(vg_scorer_submit(s, &p, &p), 0);
+    for (unsigned i = 0; i < n; i++) {
+        int err;
+        while ((err = vg_scorer_submit(s, &p, &p)) == -EAGAIN)
+            assert_true(vg_scorer_collect(s, VG_WAIT_ONE) > 0);
+        assert_int_equal(err, 0);
+    }
     assert_int_equal(vg_scorer_flush(s), 0);
     return s;
+}
+
+static VgScorer *scored(Messages *m)
+{
+    return scored_frames(m, 3);
 }
 
 static const char csv[] = "Frame,psnr_y,\n0,60.000000,\n1,60.000000,\n2,60.000000,\n";
@@ -331,6 +340,13 @@ static void failures_name_the_file_and_leave_nothing(void **state)
 {
     (void)state;
     Messages m;
+    for (unsigned n = 3; n <= 3000; n += 2997) { /* less and more than one buffer of the stream */
+        VgScorer *long_run = scored_frames(&m, n);
+        m = (Messages){ 0 };
+        assert_int_equal(vg_scorer_write_report(long_run, "/dev/full", VG_REPORT_XML, 6), -ENOSPC);
+        assert_int_equal(m.counts[VG_LOG_ERROR], 1);
+        vg_scorer_free(&long_run);
+    }
     VgScorer *s = scored(&m);
     static const struct {
         const char *path, *words;
@@ -366,7 +382,7 @@ static void prints_an_aligned_table(void **state)
     Messages m;
     VgScorer *s = scored(&m);
     m = (Messages){ 0 };
-    assert_int_equal(vg_scorer_print_summary(s, VG_POOL_HARMONIC_MEAN), 0);
+    vg_scorer_print_summary(s, VG_POOL_HARMONIC_MEAN);
     assert_string_equal(m.text, "I scores            min           mean *harmonic_mean            max\n"
                                 "I psnr_y      60.000000      60.000000      60.000000      60.000000\n");
     vg_scorer_free(&s);

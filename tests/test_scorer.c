@@ -10,6 +10,7 @@
 #include "tests/messages.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -487,30 +488,197 @@ static void scores_without_chroma(void **state)
     assert_int_equal(ledger.held, 0);
 }
 
-/* Nothing but the store grows with the number of frames, and it grows by at most 16 bytes a frame and key. */
+/* Nothing but the scores grows with the number of frames: at most 16 bytes a frame and key. */
 static void memory_grows_by_16_bytes_a_frame_and_key_at_most(void **state)
 {
     (void)state;
-    const uint64_t frames[] = { 1000, 100000 };
-    size_t bytes[2];
-    for (int i = 0; i < 2; i++) {
-        VgStore store = { 0 };
-        unsigned column;
-        assert_int_equal(vg_store_add(&store, "key", 0, &column), 0);
-        for (uint64_t f = 0; f < frames[i]; f++)
-            assert_int_equal(vg_store_put(&store, column, f, (double)f), 0);
-        bytes[i] = store.columns[0].n_chunks * (sizeof(VgStoreChunk) + sizeof(VgStoreChunk *));
-        assert_true(bytes[i] <= 16 * frames[i]);
-        for (uint64_t f = 0; f < frames[i]; f += 77) {
-            double v;
-            assert_int_equal(vg_store_get(&store, column, f, &v), 0);
-            assert_true(v == (double)f);
+    static const uint8_t samples[2][16 * 16];
+    const unsigned frames[] = { 1000, 101000 };
+    Messages m;
+    VgScorerConfig config = base_config(&m);
+    config.geometry = (VgGeometry){ 16, 16, VG_CHROMA_400, 8 };
+    config.features = "psnr:enable_mse=true|float_ssim|motion|motion:motion_five_frame_window=true";
+    VgScorer *s;
+    assert_int_equal(vg_scorer_create(&s, &config), 0);
+    const unsigned keys = vg_scorer_n_keys(s);
+    size_t used[2];
+    for (unsigned i = 0, run = 0; run < 2; run++) {
+        for (; i < frames[run]; i++) {
+            VgPicture p = { .size = sizeof(p),
+                            .geometry = config.geometry,
+                            .sample_bytes = 1,
+                            .data = { samples[i % 2] },
+                            .pitch = { 16 },
+                            .step = { 1 } };
+            int err;
+            while ((err = vg_scorer_submit(s, &p, &p)) == -EAGAIN)
+                assert_true(vg_scorer_collect(s, VG_WAIT_ONE) > 0);
+            assert_int_equal(err, 0);
         }
-        double v;
-        assert_int_equal(vg_store_get(&store, column, frames[i], &v), -ENOENT);
-        assert_int_equal(vg_store_put(&store, column, 5, 0), -EEXIST);
-        vg_store_free(&store);
+        assert_true(vg_scorer_collect(s, VG_WAIT_ALL) >= 0);
+        used[run] = mallinfo2().uordblks + mallinfo2().hblkhd;
     }
+    const size_t growth = used[1] > used[0] ? used[1] - used[0] : 0;
+    print_message("# %u keys: %.2f bytes a frame and key\n", keys, (double)growth / 100000 / keys);
+    if (growth > (size_t)16 * 100000 * keys)
+        fail_msg("%zu bytes for 100000 frames of %u keys", growth, keys);
+    vg_scorer_free(&s);
+}
+
+static void the_store_keeps_each_value_once(void **state)
+{
+    (void)state;
+    VgStore store = { 0 };
+    unsigned column;
+    double v;
+    assert_int_equal(vg_store_add(&store, "key", 0, &column), 0);
+    for (uint64_t f = 0; f < 3000; f += 7)
+        assert_int_equal(vg_store_put(&store, column, f, (double)f), 0);
+    for (uint64_t f = 0; f < 4000; f++) {
+        int err = vg_store_get(&store, column, f, &v);
+        assert_int_equal(err, f < 3000 && f % 7 == 0 ? 0 : -ENOENT);
+        assert_true(err || v == (double)f);
+    }
+    assert_int_equal(vg_store_put(&store, column, 7, 0), -EEXIST);
+    vg_store_free(&store);
+}
+
+/* ---- A back end that fails on demand ----------------------------------------------------------------------------- */
+
+static struct {
+    const VgPlan *plan;
+    uint8_t *records;
+    uint64_t frames, open, fail_submit, fail_finish;
+} stub;
+
+static int stub_open(void **context, const VgPlan *plan, const VgLog *log)
+{
+    (void)log;
+    stub.plan = plan;
+    stub.records = calloc(1, plan->records_size);
+    stub.open++;
+    *context = &stub;
+    return stub.records ? 0 : -ENOMEM;
+}
+
+static int stub_submit(void *context, unsigned slot, const VgFramePictures *pictures, int scored)
+{
+    (void)context;
+    assert_int_equal(slot, pictures->frame % stub.plan->in_flight);
+    assert_int_equal(scored, 1);
+    return stub.frames++ == stub.fail_submit ? -EIO : 0;
+}
+
+static int stub_finish(void *context, unsigned slot, int wait, const uint8_t **records)
+{
+    (void)context;
+    (void)slot;
+    if (!wait)
+        return 0;
+    *records = stub.records;
+    return stub.fail_finish-- == 0 ? -ENODEV : 1;
+}
+
+static void stub_close(void **context)
+{
+    *context = NULL;
+    free(stub.records);
+    stub.open--;
+}
+
+static const VgBackend stub_backend = { "stub", stub_open, stub_submit, stub_finish, stub_close };
+
+static void errors_of_the_back_end_end_the_run_cleanly(void **state)
+{
+    (void)state;
+    for (uint64_t at = 0; at < 6; at++) {
+        for (int in_submit = 0; in_submit < 2; in_submit++) {
+            Messages m;
+            VgScorerConfig config = base_config(&m);
+            config.features = "psnr|motion";
+            stub.frames = 0;
+            stub.fail_submit = in_submit ? at : ~0ull;
+            stub.fail_finish = in_submit ? ~0ull : at;
+            VgScorer *s;
+            assert_int_equal(vg_scorer_create_on(&s, &config, &stub_backend), 0);
+            Ledger dist = { 0 }, ref = { 0 };
+            int err = 0;
+            for (unsigned i = 0; !err && i < 20; i++) {
+                VgPicture d = make_picture(&dist, i), r = make_picture(&ref, i);
+                while ((err = vg_scorer_submit(s, &d, &r)) == -EAGAIN) {
+                    err = vg_scorer_collect(s, VG_WAIT_ONE);
+                    if (err < 0)
+                        break;
+                }
+                if (err < 0) { /* they remained ours */
+                    release(d.ref);
+                    release(r.ref);
+                }
+            }
+            assert_int_equal(err, in_submit ? -EIO : -ENODEV);
+            /* Everything after it fails alike, and what was scored before stays. */
+            assert_int_equal(vg_scorer_collect(s, VG_WAIT_ALL), err);
+            assert_int_equal(vg_scorer_flush(s), err);
+            VgPicture d = make_picture(&dist, 0);
+            assert_int_equal(vg_scorer_submit(s, &d, &d), err);
+            release(d.ref);
+            const uint64_t collected =
+                in_submit ? (at < 3 ? 0 : at - 2) : at; /* one leaves the full ring for each new one */
+            assert_int_equal(vg_scorer_final(s), collected ? collected - 1 : 0);
+            double v;
+            for (uint64_t f = 0; f < collected; f++)
+                assert_int_equal(vg_scorer_score(s, 0, f, &v), 0);
+            assert_int_equal(vg_scorer_score(s, 0, collected, &v), -ENOENT);
+            vg_scorer_free(&s);
+            assert_int_equal(dist.held + ref.held, 0);
+            assert_int_equal(stub.open, 0);
+        }
+    }
+}
+
+/* A picture struct of a later version is longer, one of this version must do for ever. */
+static void accepts_longer_picture_structs(void **state)
+{
+    (void)state;
+    Messages m;
+    VgScorerConfig config = base_config(&m);
+    config.features = "psnr";
+    VgScorer *s;
+    assert_int_equal(vg_scorer_create(&s, &config), 0);
+    Ledger ledger = { 0 };
+    struct {
+        VgPicture picture;
+        uint64_t more[8];
+    } d = { make_picture(&ledger, 0), { 0 } }, r = { make_picture(&ledger, 1), { 0 } };
+    d.picture.size = r.picture.size = sizeof(d);
+    assert_int_equal(vg_scorer_submit(s, &d.picture, &r.picture), 0);
+    assert_int_equal(vg_scorer_flush(s), 0);
+    vg_scorer_free(&s);
+    assert_int_equal(ledger.held, 0);
+}
+
+static void shared_passes_score_as_single_ones(void **state)
+{
+    (void)state;
+    static const char *const together = "motion|motion:motion_five_frame_window=true:motion_fps_weight=0.5|"
+                                        "motion:motion_force_zero=true";
+    static const char *const alone[] = { "motion", "motion:motion_five_frame_window=true:motion_fps_weight=0.5",
+                                         "motion:motion_force_zero=true" };
+    Messages m;
+    VgScorerConfig config = base_config(&m);
+    config.features = together;
+    char *all = run(config, 12);
+    for (int i = 0; i < 3; i++) {
+        config.features = alone[i];
+        char *one = run(config, 12), *rest = one;
+        for (char *line; (line = strsep(&rest, "\n"));) {
+            char whole[300];
+            snprintf(whole, sizeof(whole), "%s\n", line);
+            assert_non_null(strstr(all, whole));
+        }
+        free(one);
+    }
+    free(all);
 }
 
 int main(void)
@@ -529,6 +697,10 @@ int main(void)
         cmocka_unit_test(accepts_the_struct_of_an_older_program),
         cmocka_unit_test(scores_without_chroma),
         cmocka_unit_test(memory_grows_by_16_bytes_a_frame_and_key_at_most),
+        cmocka_unit_test(the_store_keeps_each_value_once),
+        cmocka_unit_test(errors_of_the_back_end_end_the_run_cleanly),
+        cmocka_unit_test(accepts_longer_picture_structs),
+        cmocka_unit_test(shared_passes_score_as_single_ones),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

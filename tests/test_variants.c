@@ -37,6 +37,21 @@ static const struct {
 };
 #define N_METRICS (sizeof(metrics) / sizeof(metrics[0]))
 
+static void every_metric_is_compared(void **state)
+{
+    (void)state;
+    unsigned registered = 0;
+
+    for (const VgMetric *const *m = vg_metrics; *m; m++, registered++) {
+        unsigned found = 0;
+        for (unsigned i = 0; i < N_METRICS; i++)
+            found += metrics[i].metric == *m;
+        if (found != 1)
+            fail_msg("%s is missing in the table of this test", (*m)->info.name);
+    }
+    assert_int_equal(registered, N_METRICS);
+}
+
 /* float_ssim's scale must leave 11x11 samples. */
 static int accepted(const VgMetric *metric, const HarnessCase *c)
 {
@@ -189,6 +204,7 @@ static void print_times(void)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_metric_is_compared),
         cmocka_unit_test(variants_agree),
         cmocka_unit_test(planted_faults_are_seen),
     };

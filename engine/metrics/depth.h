@@ -11,19 +11,21 @@
 
 #include "engine/vmafgpu.h"
 
+/** The least depth that is scored and holds samples of this one. */
+static inline int vg_scored_depth(uint32_t depth)
+{
+    return depth <= 8 ? 8 : depth <= 10 ? 10 : depth <= 12 ? 12 : 16;
+}
+
 /** Returns 0, or -1 and in `why` the depth that is not scored and the conversion to the next one that is. */
 static inline int vg_check_depth(const char *metric, const VgGeometry *geometry, char *why, size_t why_size)
 {
-    static const char *const formats[] = { "gray", "yuv420p", "yuv422p", "yuv444p" }; /* by VgChroma */
     const uint32_t depth = geometry->bit_depth;
 
     if (depth == 8 || depth == 10 || depth == 12 || depth == 16)
         return 0;
-    snprintf(why, why_size, "%s scores 8, 10, 12 or 16 bits, not %u: insert format=%s%d before both inputs", metric,
-             depth, formats[geometry->chroma],
-             depth < 10   ? 10
-             : depth < 12 ? 12
-                          : 16);
+    snprintf(why, why_size, "%s scores 8, 10, 12 or 16 bits, not %u: convert both inputs to %d bits first", metric,
+             depth, vg_scored_depth(depth));
     return -1;
 }
 

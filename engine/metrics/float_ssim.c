@@ -11,6 +11,7 @@
 
 #include "cpu_ref/metrics.h"
 #include "engine/metric.h"
+#include "engine/metrics/order.h"
 #include "engine/metrics/depth.h"
 #include "shared_math/float_ssim.h"
 
@@ -33,15 +34,11 @@ static const VgOption options[] = {
 enum { KEY_SSIM, KEY_L, KEY_C, KEY_S };
 
 static const VgKey keys[] = {
-    { "float_ssim", NULL, VG_PHASE_FRAME_0, 0 },
-    { "float_ssim_l", NULL, VG_PHASE_FRAME_0, 0 },
-    { "float_ssim_c", NULL, VG_PHASE_FRAME_0, 0 },
-    { "float_ssim_s", NULL, VG_PHASE_FRAME_0, 0 },
+    { "float_ssim", NULL, VG_PHASE_FRAME_0, 0, NULL },
+    { "float_ssim_l", NULL, VG_PHASE_FRAME_0, 0, "enable_lcs" },
+    { "float_ssim_c", NULL, VG_PHASE_FRAME_0, 0, "enable_lcs" },
+    { "float_ssim_s", NULL, VG_PHASE_FRAME_0, 0, "enable_lcs" },
     { 0 },
-};
-
-static const char *const key_texts[] = {
-    "float_ssim", "float_ssim_l (enable_lcs)", "float_ssim_c (enable_lcs)", "float_ssim_s (enable_lcs)", NULL,
 };
 
 static uint32_t active_keys(const VgGeometry *geometry, const void *options_v)
@@ -49,12 +46,6 @@ static uint32_t active_keys(const VgGeometry *geometry, const void *options_v)
     const SsimOptions *o = options_v;
     (void)geometry;
     return o->enable_lcs ? 1u << KEY_SSIM | 1u << KEY_L | 1u << KEY_C | 1u << KEY_S : 1u << KEY_SSIM;
-}
-
-static VgNeeds needs(const void *options_v)
-{
-    (void)options_v;
-    return (VgNeeds){ 0 };
 }
 
 static int32_t factor_of(const VgGeometry *geometry, const SsimOptions *o)
@@ -151,7 +142,7 @@ static int score(const VgScoreContext *context, void *state, uint64_t frame, con
     if (o->enable_db) {
         const double db = -10 * log10(1 - ssim);
         const double most = limit(context->geometry, o);
-        ssim = db < most ? db : most; /* the limit for NaN too: SSIM above 1 */
+        ssim = vg_lesser(db, most); /* the limit for NaN too: SSIM above 1 */
     }
     if ((err = vg_emit(emit, KEY_SSIM, frame, ssim)) < 0 || !o->enable_lcs)
         return err;
@@ -166,13 +157,12 @@ const VgMetric vg_metric_float_ssim = {
         .help = "structural similarity of luma, decimated to about 256 lines; 1 means identical",
         .inputs = "8, 10, 12, 16 bits; any chroma format; at least 11x11 luma samples after decimation",
         .options = options,
-        .keys = key_texts,
     },
     .options_size = sizeof(SsimOptions),
     .params_size = sizeof(VgFloatSsimParams),
+    .record_size = sizeof(VgFloatSsimRecord),
     .keys = keys,
     .active_keys = active_keys,
-    .needs = needs,
     .check = check,
     .make_params = make_params,
     .merge_params = merge_params,

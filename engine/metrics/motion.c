@@ -9,6 +9,7 @@
 
 #include "cpu_ref/metrics.h"
 #include "engine/metric.h"
+#include "engine/metrics/order.h"
 #include "shared_math/motion.h"
 
 typedef struct MotionOptions {
@@ -40,15 +41,11 @@ static const VgOption options[] = {
 enum { KEY_SAD, KEY_MOTION, KEY_MOTION2, KEY_MOTION3 };
 
 static const VgKey keys[] = {
-    { "VMAF_integer_feature_motion_sad_score", NULL, VG_PHASE_FRAME_0, 0 },
-    { "VMAF_integer_feature_motion_score", "integer_motion", VG_PHASE_FRAME_0, 0 },
-    { "VMAF_integer_feature_motion2_score", "integer_motion2", VG_PHASE_FLUSH, 0 },
-    { "VMAF_integer_feature_motion3_score", "integer_motion3", VG_PHASE_FLUSH, 0 },
+    { "VMAF_integer_feature_motion_sad_score", NULL, VG_PHASE_FRAME_0, 0, NULL },
+    { "VMAF_integer_feature_motion_score", "integer_motion", VG_PHASE_FRAME_0, 0, "debug" },
+    { "VMAF_integer_feature_motion2_score", "integer_motion2", VG_PHASE_FLUSH, 0, NULL },
+    { "VMAF_integer_feature_motion3_score", "integer_motion3", VG_PHASE_FLUSH, 0, NULL },
     { 0 },
-};
-
-static const char *const key_texts[] = {
-    "VMAF_integer_feature_motion_sad_score", "integer_motion (debug)", "integer_motion2", "integer_motion3", NULL,
 };
 
 /* Nothing here grows with the clip: the rules look one frame ahead (two at the start of the five-frame window). */
@@ -75,7 +72,7 @@ static VgNeeds needs(const void *options_v)
 
     if (o->force_zero)
         return (VgNeeds){ 0 };
-    return (VgNeeds){ .lag = lag_of(o), .lag_sides = VG_SIDE_REF, .lag_planes = 1, .lookahead = lag_of(o) };
+    return (VgNeeds){ .lag = { [VG_REF] = lag_of(o) }, .planes = { [VG_REF] = VG_PLANE_Y }, .lookahead = lag_of(o) };
 }
 
 static int check(const VgGeometry *geometry, const void *options_v, char *why, size_t why_size)
@@ -118,15 +115,10 @@ static int merge_params(void *params_v, const void *other_v)
     return 1;
 }
 
-static double lesser(double a, double b)
-{
-    return a < b ? a : b;
-}
-
 static double blend(const MotionOptions *o, double value)
 {
     const double f = o->blend_factor;
-    return lesser(value * f + (1 - f) * lesser(o->blend_offset, value), o->max_val);
+    return vg_lesser(value * f + (1 - f) * vg_lesser(o->blend_offset, value), o->max_val);
 }
 
 /* Emits motion2 and motion3 of a frame at or after the first one that has an earlier frame to compare with. */
@@ -162,7 +154,7 @@ static int score(const VgScoreContext *context, void *state_v, uint64_t frame, c
 
     if (frame >= lag && !o->force_zero) {
         const uint32_t samples = context->geometry->width * context->geometry->height; /* counted in 32 bits */
-        now = lesser((double)record->sad[lag - 1] / 256 / (double)samples * o->fps_weight, o->max_val);
+        now = vg_lesser((double)record->sad[lag - 1] / 256 / (double)samples * o->fps_weight, o->max_val);
     }
     if ((err = vg_emit(emit, KEY_SAD, frame, now)) < 0)
         return err;
@@ -179,7 +171,7 @@ static int score(const VgScoreContext *context, void *state_v, uint64_t frame, c
     } else {
         /* Of the frame before this one. With the five-frame window its own score takes no part, and frame 2, whose
            earlier neighbour has no score, takes the later one's. */
-        double motion2 = lag == 1 ? lesser(state->previous[0], now) : lesser(state->previous[1], now);
+        double motion2 = lag == 1 ? vg_lesser(state->previous[0], now) : vg_lesser(state->previous[1], now);
         err = finish(o, state, frame - 1, lag == 2 && frame == 3 ? now : motion2, emit);
     }
     state->previous[1] = state->previous[0];
@@ -205,10 +197,10 @@ const VgMetric vg_metric_motion = {
         .help = "temporal activity of the reference: mean absolute difference of low-passed luma in 8-bit steps",
         .inputs = "8 to 16 bits; any chroma format; at least 3x3 luma samples",
         .options = options,
-        .keys = key_texts,
     },
     .options_size = sizeof(MotionOptions),
     .params_size = sizeof(VgMotionParams),
+    .record_size = sizeof(VgMotionRecord),
     .state_size = sizeof(MotionState),
     .every_frame = 1,
     .keys = keys,

@@ -10,6 +10,7 @@
 
 #include "cpu_ref/metrics.h"
 #include "engine/metric.h"
+#include "engine/metrics/order.h"
 #include "engine/metrics/depth.h"
 #include "shared_math/psnr.h"
 
@@ -36,24 +37,16 @@ static const VgOption options[] = {
 enum { KEY_PSNR = 0, KEY_MSE = 1, KEY_APSNR = 6 };
 
 static const VgKey keys[] = {
-    { "psnr_y", NULL, VG_PHASE_FRAME_0, 0 },  { "mse_y", NULL, VG_PHASE_FRAME_0, 0 },
-    { "psnr_cb", NULL, VG_PHASE_FRAME_0, 0 }, { "mse_cb", NULL, VG_PHASE_FRAME_0, 0 },
-    { "psnr_cr", NULL, VG_PHASE_FRAME_0, 0 }, { "mse_cr", NULL, VG_PHASE_FRAME_0, 0 },
-    { "apsnr_y", NULL, VG_PHASE_FLUSH, 1 },   { "apsnr_cb", NULL, VG_PHASE_FLUSH, 1 },
-    { "apsnr_cr", NULL, VG_PHASE_FLUSH, 1 },  { 0 },
-};
-
-static const char *const key_texts[] = {
-    "psnr_y",
-    "mse_y (enable_mse)",
-    "psnr_cb (enable_chroma)",
-    "mse_cb (enable_chroma, enable_mse)",
-    "psnr_cr (enable_chroma)",
-    "mse_cr (enable_chroma, enable_mse)",
-    "apsnr_y (enable_apsnr)",
-    "apsnr_cb (enable_apsnr)",
-    "apsnr_cr (enable_apsnr)",
-    NULL,
+    { "psnr_y", NULL, VG_PHASE_FRAME_0, 0, NULL },
+    { "mse_y", NULL, VG_PHASE_FRAME_0, 0, "enable_mse" },
+    { "psnr_cb", NULL, VG_PHASE_FRAME_0, 0, "enable_chroma" },
+    { "mse_cb", NULL, VG_PHASE_FRAME_0, 0, "enable_chroma, enable_mse" },
+    { "psnr_cr", NULL, VG_PHASE_FRAME_0, 0, "enable_chroma" },
+    { "mse_cr", NULL, VG_PHASE_FRAME_0, 0, "enable_chroma, enable_mse" },
+    { "apsnr_y", NULL, VG_PHASE_FLUSH, 1, "enable_apsnr" },
+    { "apsnr_cb", NULL, VG_PHASE_FLUSH, 1, "enable_apsnr" },
+    { "apsnr_cr", NULL, VG_PHASE_FLUSH, 1, "enable_apsnr" },
+    { 0 },
 };
 
 typedef struct PsnrState {
@@ -65,20 +58,12 @@ static int n_planes(const VgGeometry *geometry, const PsnrOptions *o)
     return o->enable_chroma && geometry->chroma != VG_CHROMA_400 ? 3 : 1;
 }
 
-static uint32_t plane_width(const VgGeometry *geometry, int c)
-{
-    return c && geometry->chroma != VG_CHROMA_444 ? geometry->width / 2 : geometry->width;
-}
-
-static uint32_t plane_height(const VgGeometry *geometry, int c)
-{
-    return c && geometry->chroma == VG_CHROMA_420 ? geometry->height / 2 : geometry->height;
-}
-
 /* In 32 bits, as the reference counts: 2^16 x 2^16 samples wrap to 0. */
 static uint32_t plane_samples(const VgGeometry *geometry, int c)
 {
-    return plane_width(geometry, c) * plane_height(geometry, c);
+    uint32_t width, height;
+    vg_plane_size(geometry, c, &width, &height);
+    return width * height;
 }
 
 static uint32_t active_keys(const VgGeometry *geometry, const void *options_v)
@@ -96,12 +81,6 @@ static uint32_t active_keys(const VgGeometry *geometry, const void *options_v)
     return active;
 }
 
-static VgNeeds needs(const void *options_v)
-{
-    (void)options_v;
-    return (VgNeeds){ 0 };
-}
-
 static int check(const VgGeometry *geometry, const void *options_v, char *why, size_t why_size)
 {
     (void)options_v;
@@ -114,8 +93,10 @@ static void make_params(const VgGeometry *geometry, const void *options_v, void 
 
     *params = (VgPsnrParams){ .bit_depth = (int32_t)geometry->bit_depth };
     for (int c = 0; c < n_planes(geometry, options_v); c++) {
-        params->width[c] = (int32_t)plane_width(geometry, c);
-        params->height[c] = (int32_t)plane_height(geometry, c);
+        uint32_t width, height;
+        vg_plane_size(geometry, c, &width, &height);
+        params->width[c] = (int32_t)width;
+        params->height[c] = (int32_t)height;
     }
 }
 
@@ -131,17 +112,6 @@ static int merge_params(void *params_v, const void *other_v)
         }
     }
     return 1;
-}
-
-/* Not fmin and fmax: what they do with NaN (the error of an empty plane) differs. */
-static double lesser(double a, double b)
-{
-    return a < b ? a : b;
-}
-
-static double greater(double a, double b)
-{
-    return a > b ? a : b;
 }
 
 /* Square of the peak value; fits 32 bits. */
@@ -172,7 +142,7 @@ static int score(const VgScoreContext *context, void *state_v, uint64_t frame, c
     for (int c = 0; c < n_planes(context->geometry, o); c++) {
         const uint32_t samples = plane_samples(context->geometry, c);
         double mse = (double)record->sse[c] / (double)samples;
-        double psnr = lesser(10 * log10(pp / greater(mse, 1e-16)), cap(context, c));
+        double psnr = vg_lesser(10 * log10(pp / vg_greater(mse, 1e-16)), cap(context, c));
         int err;
 
         state->sse[c] += record->sse[c];
@@ -196,7 +166,7 @@ static int flush(const VgScoreContext *context, void *state_v, uint64_t n_frames
         /* The product wraps modulo 2^64 for long clips: so does the reference's. */
         const uint64_t least = pp * state->samples[c] * 2;
         double psnr = 10 * ((log10((double)pp) + log10((double)state->samples[c])) - log10((double)state->sse[c]));
-        int err = vg_emit_aggregate(emit, KEY_APSNR + (unsigned)c, lesser(psnr, ceil(10 * log10((double)least))));
+        int err = vg_emit_aggregate(emit, KEY_APSNR + (unsigned)c, vg_lesser(psnr, ceil(10 * log10((double)least))));
         if (err < 0)
             return err;
     }
@@ -209,15 +179,14 @@ const VgMetric vg_metric_psnr = {
         .help = "peak signal-to-noise ratio in dB, of Y, Cb and Cr",
         .inputs = "8, 10, 12, 16 bits; any chroma format; any size",
         .options = options,
-        .keys = key_texts,
     },
     .options_size = sizeof(PsnrOptions),
     .params_size = sizeof(VgPsnrParams),
+    .record_size = sizeof(VgPsnrRecord),
     .state_size = sizeof(PsnrState),
     .every_frame = 1,
     .keys = keys,
     .active_keys = active_keys,
-    .needs = needs,
     .check = check,
     .make_params = make_params,
     .merge_params = merge_params,

@@ -4,8 +4,8 @@
  *
  * One component of one picture, as the CPU references read it.
  */
-#ifndef VG_SHARED_MATH_PLANE_H
-#define VG_SHARED_MATH_PLANE_H
+#ifndef VG_CPU_REF_PLANE_H
+#define VG_CPU_REF_PLANE_H
 
 #include <stddef.h>
 #include <stdint.h>
