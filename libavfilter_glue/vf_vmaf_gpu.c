@@ -32,6 +32,8 @@
  */
 
 #include <inttypes.h>
+#include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -56,11 +58,12 @@
 #include "vmaf_gpu_compat.h"
 #include "vmaf_gpu_options.h"
 
-#define SECOND   1000000000 /* of the common time base in which frames are paired */
-#define N_STEPS  32         /* latest steps of time stamps whose median is taken */
-#define N_NAMED  4          /* frames without a partner that the closing message names */
-#define MAX_TAIL 32         /* reference frames that are read beyond the end of the distorted video, to count them */
-#define MAX_HELD 64         /* frames that wait for their scores (metadata=1) */
+#define NS_PER_SECOND 1000000000      /* of the common time base in which frames are paired */
+#define MAX_TIME      (INT64_MAX / 4) /* differences of times and their sums with steps fit 64 bits */
+#define N_STEPS       32              /* latest steps of time stamps whose median is taken */
+#define N_NAMED       4               /* frames without a partner that the closing message names */
+#define MAX_TAIL      32 /* reference frames that are read beyond the end of the distorted video, to count them */
+#define MAX_HELD      64 /* frames that wait for their scores (metadata=1) */
 
 enum Side { DISTORTED, REFERENCE };
 
@@ -265,6 +268,8 @@ static av_cold int init(AVFilterContext *ctx)
     if ((ret = find_choice(ctx, "log_fmt", s->log_fmt)) < 0)
         return ret;
     s->report = ret;
+    if (strcmp(vg_report_name(s->report), s->log_fmt)) /* the option table has another order than the library */
+        return AVERROR_BUG;
     if (s->log_precision != VG_PRECISION_LIBVMAF && s->log_precision != VG_PRECISION_FULL) {
         av_log(ctx, AV_LOG_ERROR, "log_precision=%d is unknown: use %d or %d\n", s->log_precision, VG_PRECISION_LIBVMAF,
                VG_PRECISION_FULL);
@@ -276,6 +281,8 @@ static av_cold int init(AVFilterContext *ctx)
     if ((ret = find_choice(ctx, "pool", s->pool)) < 0)
         return ret;
     s->pooling = ret;
+    if (strcmp(vg_pool_name(s->pooling), s->pool))
+        return AVERROR_BUG;
 
     if ((ret = find_choice(ctx, "pair", s->pair)) < 0)
         return ret;
@@ -413,13 +420,16 @@ static int refuse_difference(AVFilterContext *ctx)
     VmafGpuContext *s = ctx->priv;
     const VgGeometry *d = &s->input[DISTORTED].picture.geometry;
     const VgGeometry *r = &s->input[REFERENCE].picture.geometry;
-    /* Chroma that is missing cannot be made up; depth that is there is not thrown away. */
+    /* Chroma that is missing cannot be made up; depth that is there is not thrown away. Not every depth has a format. */
     VgChroma chroma = d->chroma == VG_CHROMA_400 ? VG_CHROMA_400 : r->chroma;
     uint32_t depth = FFMAX(d->bit_depth, r->bit_depth);
     enum AVPixelFormat common = find_planar(chroma, depth);
     const char *sides[2] = { "distorted", "reference" }, *labels[2] = { "d", "r" };
     char names[2][32], common_name[32];
     AVBPrint filters[2], graph, where;
+
+    for (; common == AV_PIX_FMT_NONE && depth < 16; depth++)
+        common = find_planar(chroma, depth + 1);
 
     av_bprint_init(&graph, 0, AV_BPRINT_SIZE_AUTOMATIC);
     for (int side = DISTORTED; side <= REFERENCE; side++) {
@@ -488,10 +498,25 @@ static int config_input(AVFilterContext *ctx, enum Side side)
         in->picture.geometry.bit_depth = s->bit_depth;
     }
 
-    in->tick = av_rescale_q(1, link->time_base, (AVRational){ 1, SECOND });
+    in->tick = av_rescale_q(1, link->time_base, (AVRational){ 1, NS_PER_SECOND });
     if (rate.num > 0 && rate.den > 0)
-        in->nominal_step = av_rescale_q(1, av_inv_q(rate), (AVRational){ 1, SECOND });
+        in->nominal_step = av_rescale_q(1, av_inv_q(rate), (AVRational){ 1, NS_PER_SECOND });
     return 0;
+}
+
+/* Depths that many metrics do not score: the library has said so, and not how FFmpeg converts them. */
+static void suggest_depth(AVFilterContext *ctx, const VgGeometry *g)
+{
+    enum AVPixelFormat format = find_planar(g->chroma, g->bit_depth <= 10 ? 10 : g->bit_depth <= 12 ? 12 : 16);
+    char name[32];
+
+    if (g->bit_depth == 8 || g->bit_depth == 10 || g->bit_depth == 12 || g->bit_depth == 16)
+        return;
+    format_name(name, format);
+    av_log(ctx, AV_LOG_ERROR,
+           "inputs of %u bits: to convert them, insert format=%s on both, e.g. -lavfi "
+           "'[0:v]format=%s[d];[1:v]format=%s[r];[d][r]vmaf_gpu'\n",
+           g->bit_depth, name, name, name);
 }
 
 static int score_synchronised(FFFrameSync *fs);
@@ -526,8 +551,10 @@ static int config_output(AVFilterLink *outlink)
     config.in_flight = s->in_flight;
     config.log = print_message;
     config.log_opaque = ctx;
-    if ((ret = vg_scorer_create(&s->scorer, &config)) < 0)
+    if ((ret = vg_scorer_create(&s->scorer, &config)) < 0) {
+        suggest_depth(ctx, d);
         return ret == AVERROR(EAGAIN) ? AVERROR_EXTERNAL : ret; /* libavfilter takes EAGAIN for "later" */
+    }
 
     outlink->w = main->w;
     outlink->h = main->h;
@@ -732,36 +759,54 @@ static int pass_on(AVFilterContext *ctx, AVFrame *frame, int64_t index)
 
 /*
  * The program ffmpeg makes the graph anew when its input's size or format changes. The logs that this process has
- * written are remembered, so that no later filter takes an earlier one's for its own.
+ * written are remembered, so that no later filter takes an earlier one's for its own. The list lives as long as the
+ * process: the only state that filters share.
  */
 static AVMutex logs_mutex = AV_MUTEX_INITIALIZER;
 static char **logs;
 static int n_logs;
 
+/* One spelling for every path of a file that exists or could be made; the caller frees it. */
+static char *canonical_path(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char resolved[PATH_MAX], *folder, *name = NULL;
+
+    if (realpath(path, resolved))
+        return av_strdup(resolved);
+    if (!(folder = slash ? av_strndup(path, FFMAX(slash - path, 1)) : av_strdup(".")))
+        return NULL;
+    if (realpath(folder, resolved))
+        name = av_asprintf("%s/%s", resolved, slash ? slash + 1 : path);
+    else
+        name = av_strdup(path);
+    av_free(folder);
+    return name;
+}
+
 /* Gives the first of PATH, PATH.2, PATH.3, ... that this process has not written yet; the caller frees it. */
 static char *claim_log(const char *path)
 {
     struct stat file;
-    char *name = av_strdup(path);
+    char *name = av_strdup(path), *canonical;
 
     if (!stat(path, &file) && !S_ISREG(file.st_mode)) /* a pipe or device keeps nothing that could be overwritten */
         return name;
 
     ff_mutex_lock(&logs_mutex);
-    for (int number = 2, i = 0; name && i < n_logs; i++) {
-        if (!strcmp(name, logs[i])) {
+    canonical = canonical_path(path);
+    for (int number = 2, i = 0; name && canonical && i < n_logs; i++) {
+        if (!strcmp(canonical, logs[i])) {
             av_free(name);
+            av_free(canonical);
             name = av_asprintf("%s.%d", path, number++);
+            canonical = name ? canonical_path(name) : NULL;
             i = -1;
         }
     }
-    if (name) {
-        char *copy = av_strdup(name);
-
-        if (!copy || av_dynarray_add_nofree(&logs, &n_logs, copy) < 0) {
-            av_free(copy);
-            av_freep(&name);
-        }
+    if (!name || !canonical || av_dynarray_add_nofree(&logs, &n_logs, canonical) < 0) {
+        av_free(canonical);
+        av_freep(&name);
     }
     ff_mutex_unlock(&logs_mutex);
     return name;
@@ -777,9 +822,8 @@ static int write_log(AVFilterContext *ctx)
         return AVERROR(ENOMEM);
     if (strcmp(path, s->log_path))
         av_log(ctx, AV_LOG_WARNING,
-               "%s holds scores of an earlier part of this run: this part's go to %s (-reinit_filter 0 before an input "
-               "whose "
-               "size changes, and scale behind it, keep a run in one part)\n",
+               "%s holds scores of an earlier part of this run: this part's go to %s (-reinit_filter 0 before an "
+               "input whose size changes, and scale behind it, keep a run in one part)\n",
                s->log_path, path);
     ret = vg_scorer_write_report(s->scorer, path, s->report, s->log_precision);
     av_free(path);
@@ -807,7 +851,7 @@ static void describe_alone(const VmafGpuContext *s, enum Side side, AVBPrint *te
         if (s->pairing == PAIR_INDEX)
             av_bprintf(text, "%s%" PRId64, i ? ", " : " (number ", in->alone_time[i]);
         else
-            av_bprintf(text, "%s%f", i ? ", " : " (at ", (double)in->alone_time[i] / SECOND);
+            av_bprintf(text, "%s%f", i ? ", " : " (at ", (double)in->alone_time[i] / NS_PER_SECOND);
     if (in->n_alone)
         av_bprintf(text, "%s%s)", in->n_alone > N_NAMED ? ", ..." : "", s->pairing == PAIR_INDEX ? "" : " s");
 }
@@ -844,7 +888,7 @@ static void check_rates(AVFilterContext *ctx)
     s->rates_differ = 1;
     av_log(ctx, s->strict ? AV_LOG_ERROR : AV_LOG_WARNING,
            "the frame rates differ: distorted %.3f fps, reference %.3f fps; bring both to one with fps\n",
-           (double)SECOND / d->nominal_step, (double)SECOND / r->nominal_step);
+           (double)NS_PER_SECOND / d->nominal_step, (double)NS_PER_SECOND / r->nominal_step);
 }
 
 /* Says what did not fit together, and whether anything did not. */
@@ -875,26 +919,26 @@ static int report_pairing(AVFilterContext *ctx)
     if (!s->n_pairs) {
         faults++;
         av_log(ctx, level,
-               "the time stamps do not meet: distorted %f to %f s, reference %f to %f s; insert setpts=PTS-STARTPTS on "
-               "both "
-               "inputs, or use pair=index\n",
-               (double)d->first / SECOND, (double)d->last / SECOND, (double)r->first / SECOND,
-               (double)r->last / SECOND);
+               "the time stamps do not meet: distorted %f to %f s, reference %f to %f s; insert "
+               "setpts=PTS-STARTPTS on both inputs, or use pair=index\n",
+               (double)d->first / NS_PER_SECOND, (double)d->last / NS_PER_SECOND, (double)r->first / NS_PER_SECOND,
+               (double)r->last / NS_PER_SECOND);
     } else if (FFABS(r->first - d->first) > tolerance(s)) {
         faults++;
         av_log(
             ctx, level,
             "the streams begin at different times: distorted at %f s, reference at %f s, offset %f s; if they show the "
             "same pictures, insert setpts=PTS-STARTPTS on both inputs\n",
-            (double)d->first / SECOND, (double)r->first / SECOND, (double)(r->first - d->first) / SECOND);
+            (double)d->first / NS_PER_SECOND, (double)r->first / NS_PER_SECOND,
+            (double)(r->first - d->first) / NS_PER_SECOND);
     } else if (FFMIN(FFABS(s->min_offset), FFABS(s->max_offset)) > d->tick + r->tick &&
                (s->min_offset > 0) == (s->max_offset > 0)) {
         faults++;
         av_log(ctx, level,
-               "the streams have a constant offset: each reference frame is about %f s %s than its partner; if they "
-               "show the "
-               "same pictures, insert setpts=PTS-STARTPTS on both inputs\n",
-               (double)FFABS(s->min_offset / 2 + s->max_offset / 2) / SECOND, s->min_offset > 0 ? "later" : "earlier");
+               "the streams have a constant offset: each reference frame is about %f s %s than its partner; if "
+               "they show the same pictures, insert setpts=PTS-STARTPTS on both inputs\n",
+               (double)FFABS(s->min_offset / 2 + s->max_offset / 2) / NS_PER_SECOND,
+               s->min_offset > 0 ? "later" : "earlier");
     }
     return faults;
 }
@@ -911,7 +955,7 @@ static int finish(AVFilterContext *ctx, int whole)
 
     ret = flush_scorer(s);
     if (ret >= 0 && s->n_pairs) {
-        ret = vg_scorer_print_summary(s->scorer, s->pooling);
+        vg_scorer_print_summary(s->scorer, s->pooling);
         if (s->log_path && (error = write_log(ctx)) < 0)
             ret = error;
     }
@@ -980,7 +1024,16 @@ static int take_frames(AVFilterContext *ctx, enum Side side, int want)
                 av_frame_free(&frame);
                 return AVERROR(EINVAL);
             }
-            time = av_rescale_q(frame->pts, link->time_base, (AVRational){ 1, SECOND });
+            time = av_rescale_q(frame->pts, link->time_base, (AVRational){ 1, NS_PER_SECOND });
+            if (time < -MAX_TIME || time > MAX_TIME) { /* also what av_rescale_q() gives where it overflows */
+                av_log(ctx, AV_LOG_ERROR,
+                       "%s frame %" PRId64 " has the time stamp %" PRId64 " of time base %d/%d, which is out of range: "
+                       "insert setpts, or use pair=index\n",
+                       side == DISTORTED ? "distorted" : "reference", in->n_frames, frame->pts, link->time_base.num,
+                       link->time_base.den);
+                av_frame_free(&frame);
+                return AVERROR(EINVAL);
+            }
             if (!in->n_frames)
                 in->first = time;
             else if (time > in->last)
@@ -1179,7 +1232,7 @@ static int score_synchronised(FFFrameSync *fs)
         ret = submit_pair(ctx, av_frame_clone(distorted), av_frame_clone(reference));
         index = s->n_pairs - 1;
     } else {
-        count_alone(s, DISTORTED, av_rescale_q(fs->pts, fs->time_base, (AVRational){ 1, SECOND }));
+        count_alone(s, DISTORTED, av_rescale_q(fs->pts, fs->time_base, (AVRational){ 1, NS_PER_SECOND }));
     }
     if (ret < 0) {
         av_frame_free(&distorted);
@@ -1241,10 +1294,12 @@ static av_cold void uninit(AVFilterContext *ctx)
 
             switch (next_move(s)) {
             case SKIP_DISTORTED:
+                count_alone(s, DISTORTED, d->time[0]);
                 frame = pop_frame(d);
                 av_frame_free(&frame);
                 break;
             case SKIP_REFERENCE:
+                count_alone(s, REFERENCE, r->time[0]);
                 frame = pop_frame(r);
                 av_frame_free(&frame);
                 break;

@@ -40,10 +40,8 @@
 /* The part of a link that only filters see. */
 #if LIBAVFILTER_VERSION_INT < AV_VERSION_INT(10, 4, 100)
 #include "internal.h"
-typedef AVFilterLink VGLink;
 #define vg_filter_link(link) (link)
 #else
-typedef FilterLink VGLink;
 #define vg_filter_link(link) ff_filter_link(link)
 #endif
 

@@ -54,7 +54,7 @@
     VALUE(log_fmt, "json", "JSON, as libvmaf writes it")                                                               \
     VALUE(log_fmt, "csv", "comma-separated values, scores of frames only")                                             \
     VALUE(log_fmt, "sub", "MicroDVD subtitles, scores of frames only")                                                 \
-    NUMBER(log_precision, 6, 6, 17, "numbers of the log: 6 as libvmaf writes them, or 17 significant digits")          \
+    NUMBER(log_precision, 6, 6, 17, "numbers of log and metadata: 6 as libvmaf writes them, or 17 significant digits") \
     CHOICE(pool, "mean", "column of the summary that is marked")                                                       \
     VALUE(pool, "min", "smallest score")                                                                               \
     VALUE(pool, "max", "greatest score")                                                                               \
