@@ -65,7 +65,7 @@ VG_TEMPLATE void decimated_row(const VgFloatSsimParams *params, const VgPlane *p
         return;
     }
 
-    if (vg_float_ssim_is_integer(factor)) {
+    if (vg_float_ssim_sums_samples(factor)) {
         uint32_t *sums = scratch->integer_sums;
         memset(sums, 0, (size_t)width * sizeof(*sums));
         for (int32_t j = top; j < top + factor; j++)

@@ -32,10 +32,8 @@ VG_TEMPLATE uint64_t sse_row_narrow(const void *ref, const void *dist, int32_t w
     for (int32_t first = 0; first < width; first += run) {
         const int32_t end = width - first < run ? width : first + run;
         uint32_t sum = 0;
-        for (int32_t x = first; x < end; x++) {
-            int16_t d = (int16_t)(vg_sample(ref, x, bytes) - vg_sample(dist, x, bytes));
-            sum += (uint32_t)(d * d);
-        }
+        for (int32_t x = first; x < end; x++)
+            sum += vg_psnr_square_narrow(vg_sample(ref, x, bytes), vg_sample(dist, x, bytes));
         total += sum;
     }
     return total;

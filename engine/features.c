@@ -56,7 +56,8 @@ static char *take_token(const VgLog *log, const char **text, const char *termina
         } else if (*p == '\'') {
             const char *end = strchr(p + 1, '\'');
             if (!end) {
-                vg_log(log, VG_LOG_ERROR, "feature string '%s': the quote at '%s' is not closed", *text, p);
+                vg_log(log, VG_LOG_ERROR,
+                       "feature string: the quote that begins with %s is not closed: add the second '", p);
                 free(token);
                 *err = -EINVAL;
                 return NULL;

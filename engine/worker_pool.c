@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -90,6 +91,17 @@ static void *worker(void *unused)
     return NULL;
 }
 
+/* Starts a thread that leaves all signals to the program's own threads. */
+static int start_worker(pthread_t *thread)
+{
+    sigset_t all, old;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    int err = pthread_create(thread, NULL, worker, NULL);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return err;
+}
+
 /* Called with the mutex held. Fewer threads than wanted are enough, as long as there is one. */
 static int grow(unsigned wanted)
 {
@@ -100,7 +112,7 @@ static int grow(unsigned wanted)
         return pool.n_threads ? 0 : -ENOMEM;
     pool.threads = grown;
     while (pool.n_threads < wanted) {
-        if (pthread_create(&pool.threads[pool.n_threads], NULL, worker, NULL))
+        if (start_worker(&pool.threads[pool.n_threads]))
             return pool.n_threads ? 0 : -EAGAIN;
         pool.n_threads++;
     }

@@ -76,7 +76,7 @@ VG_FN int32_t vg_float_ssim_mirror(int32_t i, int32_t n)
  * Whether samples may be summed as plain integers. For powers of two every product with the tap is exact, so the
  * window's output is the integer sum (below 2^30), rounded once to binary32, times the exact scale unit * tap.
  */
-VG_FN int vg_float_ssim_is_integer(int32_t factor)
+VG_FN int vg_float_ssim_sums_samples(int32_t factor)
 {
     return (factor & (factor - 1)) == 0;
 }
@@ -98,7 +98,7 @@ VG_FN float vg_float_ssim_product(int32_t sample, float unit, float tap)
  */
 VG_FN float vg_float_ssim_decimated(double sum, int32_t factor, float unit, float tap)
 {
-    return (float)sum * (vg_float_ssim_is_integer(factor) ? unit * tap : 1.0f);
+    return (float)sum * (vg_float_ssim_sums_samples(factor) ? unit * tap : 1.0f);
 }
 
 /** Adds one tap of a Gaussian pass: the product is rounded before it is added. Taps are added in order, from 0. */

@@ -79,7 +79,7 @@ static uint32_t ramp(const Position *at, uint64_t *random)
 {
     (void)random;
     const uint64_t slope = (uint64_t)at->x * at->max / at->width;
-    const uint32_t value = (uint32_t)slope + at->y + at->t + 3 * (uint32_t)at->dist;
+    const uint32_t value = (uint32_t)slope + at->y + at->t + 5 * at->plane + (3 + at->plane) * (uint32_t)at->dist;
     return value < at->max ? value : at->max;
 }
 

@@ -158,8 +158,8 @@ static void decimate(const VgFloatSsimParams *p, const VgPicture *picture, float
                     const int32_t sample =
                         sample_of(picture, vg_float_ssim_mirror(vg_float_ssim_window(x, p->factor) + i, p->width),
                                   vg_float_ssim_mirror(vg_float_ssim_window(y, p->factor) + j, p->height));
-                    sum += vg_float_ssim_is_integer(p->factor) ? (double)sample
-                                                               : (double)vg_float_ssim_product(sample, unit, p->tap);
+                    sum += vg_float_ssim_sums_samples(p->factor) ? (double)sample
+                                                                 : (double)vg_float_ssim_product(sample, unit, p->tap);
                 }
             out[y * p->out_width + x] = vg_float_ssim_decimated(sum, p->factor, unit, p->tap);
         }

@@ -5,6 +5,8 @@
 import json
 import os
 import re
+import resource
+import signal
 import subprocess
 import threading
 import xml.etree.ElementTree as ElementTree
@@ -199,6 +201,37 @@ def test_full_device(run):
     assert " psnr_y " in result.stderr
 
 
+def test_log_that_cannot_grow_keeps_the_old_one(ffmpeg, run):
+    """As on a full disk, without one: files of this process may have 100 bytes."""
+
+    def limit():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+
+    (ffmpeg.folder / "log.json").write_text("old")
+    before = sorted(os.listdir(ffmpeg.folder))
+    result = run("log_path=log.json:log_fmt=json", fails=True, preexec_fn=limit, restore_signals=False)
+    assert any("could not write 'log.json': File too large" in text for text in result.errors)
+    assert (ffmpeg.folder / "log.json").read_text() == "old"
+    assert sorted(os.listdir(ffmpeg.folder)) == before
+
+
+def test_disk_that_takes_no_new_file_keeps_the_old_log(ffmpeg, run):
+    disk = ffmpeg.folder / "disk"
+    disk.mkdir()
+    mount = subprocess.run(["mount", "-t", "tmpfs", "-o", "nr_inodes=3", "tmpfs", disk], capture_output=True, text=True)
+    if mount.returncode:
+        pytest.skip(f"a small file system cannot be mounted here: {mount.stderr.strip()}")
+    try:
+        (disk / "log.json").write_text("old")
+        (disk / "other").write_text("")
+        result = run("log_path=disk/log.json:log_fmt=json", fails=True)
+        assert any("log.json" in text and "No space left on device" in text for text in result.errors)
+        assert (disk / "log.json").read_text() == "old"
+    finally:
+        subprocess.run(["umount", "-l", disk], check=True)
+
+
 def test_full_disk_keeps_the_old_log(ffmpeg, run):
     disk = ffmpeg.folder / "disk"
     disk.mkdir()
@@ -252,7 +285,7 @@ def test_two_filters_with_one_path(ffmpeg, run):
         "-filter_complex",
         "[0:v]split=3[a][b][c];[1:v]split=3[x][y][z];"
         "[a][x]vmaf_gpu=feature=psnr:log_path=log.csv:log_fmt=csv,nullsink;"
-        "[b][y]vmaf_gpu=feature=float_ssim:log_path=log.csv:log_fmt=csv,nullsink;"
+        "[b][y]vmaf_gpu=feature=float_ssim:log_path=./log.csv:log_fmt=csv,nullsink;"
         "[c][z]vmaf_gpu=feature=motion:log_path=log.csv:log_fmt=csv",
         *("-f", "null", "-"),
     )

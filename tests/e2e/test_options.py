@@ -160,6 +160,11 @@ def test_bad_option(ffmpeg, options, message):
 
 BAD_INPUTS = [
     (
+        ("64x48", "yuv420p9", "64x48", "yuv420p9"),
+        "inputs of 9 bits: to convert them, insert format=yuv420p10 on both, e.g. -lavfi "
+        "'[0:v]format=yuv420p10[d];[1:v]format=yuv420p10[r];[d][r]vmaf_gpu'",
+    ),
+    (
         ("640x360", "yuv420p", "1280x720", "yuv420p"),
         "distorted is 640x360 yuv420p, reference is 1280x720 yuv420p: insert scale=1280:720:flags=bicubic on the distorted input, "
         "e.g. -lavfi '[0:v]scale=1280:720:flags=bicubic[d];[d][1:v]vmaf_gpu'",

@@ -261,6 +261,13 @@ def test_frames_without_time_stamps(ffmpeg, clips):
     assert result.rows == same(*range(12))
 
 
+@pytest.mark.parametrize("pts", ["9e18", "-9e18", r"if(N\,9e18\,-9e18)"])
+def test_time_stamps_beyond_all_bounds(ffmpeg, clips, pts):
+    graph = f"[0:v]settb=1,setpts='{pts}'[d];[d][1:v]{{filter}}"
+    result = ffmpeg.score(*clips(), graph=graph, fails=True)
+    assert any("has the time stamp" in text and "out of range: insert setpts" in text for text in result.errors)
+
+
 def test_time_stamps_that_go_back_do_not_hang(ffmpeg, clips):
     result = ffmpeg.score(*clips(), graph=r"[0:v]setpts='if(eq(mod(N\,3)\,2)\,N-2\,N)/25/TB'[d];[d][1:v]{filter}", fails=None)
     assert 4 <= len(result.rows) <= 12
