@@ -128,31 +128,25 @@ def test_other_formats_are_converted_with_a_warning(ffmpeg):
     assert "the reference input is converted from gbrp" in result.warnings[1]
 
 
-def test_colour_ranges_are_not_converted(ffmpeg):
-    """Different ranges: one warning for the run, and samples are compared as they are."""
+@pytest.mark.parametrize(
+    "distorted_has, reference_has, warning",
+    [
+        ("range=pc", "range=tv", "the colour ranges differ (distorted: full, reference: limited)"),
+        ("colorspace=bt709", "colorspace=smpte170m", "the colour spaces differ (distorted: bt709, reference: smpte170m)"),
+    ],
+)
+def test_colours_are_not_converted(ffmpeg, distorted_has, reference_has, warning):
+    """One warning for the run, and samples are compared as they are."""
     reference = Clip.noise(11, 3)
     distorted = reference.distorted(12)
     result = ffmpeg.score(
         distorted.write(ffmpeg.folder / "d.raw"),
         reference.write(ffmpeg.folder / "r.raw"),
-        graph="[0:v]setparams=range=pc[d];[1:v]setparams=range=tv[r];[d][r]{filter}",
+        graph=f"[0:v]setparams={distorted_has}[d];[1:v]setparams={reference_has}[r];[d][r]{{filter}}",
     )
     assert result.rows == psnr(distorted, reference)
     assert len(result.warnings) == 1
-    assert "the colour ranges differ (distorted: full, reference: limited)" in result.warnings[0]
-
-
-def test_colour_spaces_are_not_converted(ffmpeg):
-    reference = Clip.noise(13, 3)
-    distorted = reference.distorted(14)
-    result = ffmpeg.score(
-        distorted.write(ffmpeg.folder / "d.raw"),
-        reference.write(ffmpeg.folder / "r.raw"),
-        graph="[0:v]setparams=colorspace=bt709[d];[1:v]setparams=colorspace=smpte170m[r];[d][r]{filter}",
-    )
-    assert result.rows == psnr(distorted, reference)
-    assert len(result.warnings) == 1
-    assert "the colour spaces differ (distorted: bt709, reference: smpte170m)" in result.warnings[0]
+    assert warning in result.warnings[0]
 
 
 def test_output_is_the_distorted_video_unchanged(ffmpeg):
