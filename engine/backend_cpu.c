@@ -190,7 +190,8 @@ static int cpu_open(void **context, const VgPlan *plan, const VgLog *log)
         }
     }
     if (err == -EAGAIN)
-        vg_log(log, VG_LOG_ERROR, "no worker thread could be started: raise the limit of processes (ulimit -u)");
+        vg_log(log, VG_LOG_ERROR,
+               "no worker thread could be started: raise the limits of processes and memory (ulimit -u, ulimit -v)");
     else if (err)
         vg_log(log, VG_LOG_ERROR, "out of memory while preparing to score %ux%u pictures", plan->geometry.width,
                plan->geometry.height);

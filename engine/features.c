@@ -13,7 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_PAIRS 64
+#define MAX_PAIRS  64
+#define MAX_LENGTH 65535 /* of a feature string */
 
 typedef struct Pair {
     char *name;  /* NULL: a bare word */
@@ -125,7 +126,7 @@ static int refuse_metric(const VgLog *log, const char *name)
             nearest = (*m)->info.name;
         }
     }
-    vg_log(log, VG_LOG_ERROR, "unknown feature '%s': did you mean '%s'? This build has: %s", name, nearest, known);
+    vg_log(log, VG_LOG_ERROR, "unknown feature '%s', nearest is '%s': this build has %s", name, nearest, known);
     return -EINVAL;
 }
 
@@ -221,6 +222,11 @@ int vg_features_parse(const VgLog *log, const char *text, VgFeatureList *list)
     if (!text || !*text)
         text = VG_DEFAULT_FEATURES;
     const char *whole = text;
+    if (strlen(text) > MAX_LENGTH) {
+        vg_log(log, VG_LOG_ERROR, "a feature string of %zu bytes is too long: at most %d are read", strlen(text),
+               MAX_LENGTH);
+        return -EINVAL;
+    }
     VgCLocale locale = vg_c_locale_enter();
     int err = 0;
     while (!err && *text) {

@@ -116,7 +116,7 @@ static int refuse_name(const VgLog *log, const char *metric, const VgOption *tab
     for (const VgOption *o = table; o->name && n < sizeof(known); o++)
         n += (size_t)snprintf(known + n, sizeof(known) - n, "%s%s", n ? ", " : "", o->name);
     if (n)
-        vg_log(log, VG_LOG_ERROR, "unknown option '%s' of %s: did you mean '%s'? It has: %s", name, metric,
+        vg_log(log, VG_LOG_ERROR, "unknown option '%s' of %s, nearest is '%s': it has %s", name, metric,
                nearest(table, name)->name, known);
     else
         vg_log(log, VG_LOG_ERROR, "unknown option '%s' of %s: it has no options", name, metric);

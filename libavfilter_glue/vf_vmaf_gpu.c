@@ -90,6 +90,8 @@ typedef struct Input {
     /* What was seen of it */
     int64_t n_frames;
     int64_t n_alone;             ///< frames without a partner
+    int64_t n_again;             ///< pair=framesync: pairs that use a frame of it again
+    int64_t sync_pts;            ///< pair=framesync: time stamp of the frame that the latest pair used
     int cut;                     ///< there were more of them, not counted
     int64_t alone_time[N_NAMED]; ///< the first ones' time stamps; index mode: their numbers
     int64_t first, last;
@@ -821,10 +823,12 @@ static int write_log(AVFilterContext *ctx)
     if (!path)
         return AVERROR(ENOMEM);
     if (strcmp(path, s->log_path))
-        av_log(ctx, AV_LOG_WARNING,
-               "%s holds scores of an earlier part of this run: this part's go to %s (-reinit_filter 0 before an "
-               "input whose size changes, and scale behind it, keep a run in one part)\n",
-               s->log_path, path);
+        av_log(
+            ctx, AV_LOG_WARNING,
+            "%s is the log of another vmaf_gpu filter of this run: the scores of this one go to %s (if the program "
+            "made its graph anew for an input that changed: -reinit_filter 0 before that input, and scale behind it, "
+            "keep one log)\n",
+            s->log_path, path);
     ret = vg_scorer_write_report(s->scorer, path, s->report, s->log_precision);
     av_free(path);
     return ret;
@@ -913,6 +917,12 @@ static int report_pairing(AVFilterContext *ctx)
         av_log(ctx, level, "%s had no partner and were not scored\n", text.str);
         av_bprint_finalize(&text, NULL);
     }
+    if (s->pairing == PAIR_FRAMESYNC && (d->n_again || r->n_again)) {
+        faults++;
+        av_log(ctx, s->strict ? AV_LOG_ERROR : AV_LOG_INFO,
+               "of %" PRId64 " pairs, %" PRId64 " use a distorted and %" PRId64 " a reference frame again\n",
+               s->n_pairs, d->n_again, r->n_again);
+    }
     if (s->pairing != PAIR_NEAREST || !d->n_frames || !r->n_frames)
         return faults;
 
@@ -961,8 +971,12 @@ static int finish(AVFilterContext *ctx, int whole)
     }
     if (report_pairing(ctx) && s->strict && ret >= 0)
         ret = AVERROR(EINVAL);
-    if (!s->n_pairs && whole)
-        av_log(ctx, AV_LOG_WARNING, "no frames were scored%s\n", s->log_path ? ", and no log is written" : "");
+    if (!s->n_pairs && whole) {
+        av_log(ctx, s->strict ? AV_LOG_ERROR : AV_LOG_WARNING, "no frames were scored%s\n",
+               s->log_path ? ", and no log is written" : "");
+        if (s->strict && ret >= 0)
+            ret = AVERROR(EINVAL);
+    }
     return ret;
 }
 
@@ -1229,6 +1243,10 @@ static int score_synchronised(FFFrameSync *fs)
 
     s->input[DISTORTED].n_frames++;
     if (reference) {
+        for (int side = DISTORTED; side <= REFERENCE; side++) {
+            s->input[side].n_again += s->n_pairs && s->input[side].sync_pts == fs->in[side].pts;
+            s->input[side].sync_pts = fs->in[side].pts;
+        }
         ret = submit_pair(ctx, av_frame_clone(distorted), av_frame_clone(reference));
         index = s->n_pairs - 1;
     } else {

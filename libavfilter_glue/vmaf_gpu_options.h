@@ -66,7 +66,8 @@
     VALUE(pair, "nearest", "the nearest in time, within half a frame, each used once")                                 \
     VALUE(pair, "index", "the one of the same number, whatever the time stamps")                                       \
     VALUE(pair, "framesync", "the latest that is not later, repeated where needed, as in FFmpeg's libvmaf filter")     \
-    FLAG(strict, 0, "end with an error where frames had no partner, or streams an offset or different rates")          \
+    FLAG(strict, 0,                                                                                                    \
+         "end with an error if frames had no partner, streams an offset or other rates, or nothing was scored")        \
     CHOICE(backend, "auto", "where scores are computed")                                                               \
     VALUE(backend, "auto", "where the frames are")                                                                     \
     VALUE(backend, "cpu", "on the CPU")                                                                                \

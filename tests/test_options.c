@@ -87,8 +87,8 @@ static void refuses_with_the_remedy(void **state)
         { "flag", "TRUE", "flag='TRUE' is not a boolean" },
         { "flag", "yes", "flag='yes' is not a boolean" },
         { "ratoi", "1",
-          "unknown option 'ratoi' of metric: did you mean 'ratio'? It has: weight, count, flag, ratio, path" },
-        { "n", "1", "unknown option 'n' of metric: did you mean 'count'?" }, /* an alias is no name */
+          "unknown option 'ratoi' of metric, nearest is 'ratio': it has weight, count, flag, ratio, path" },
+        { "n", "1", "unknown option 'n' of metric, nearest is 'count'" }, /* an alias is no name */
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         Options o = { 0 };
@@ -207,17 +207,17 @@ static void refuses_broken_feature_strings(void **state)
     static const struct {
         const char *text, *words;
     } cases[] = {
-        { "psrn", "unknown feature 'psrn': did you mean 'psnr'?" },
-        { "name=psrn", "unknown feature 'psrn': did you mean 'psnr'?" },
+        { "psrn", "unknown feature 'psrn', nearest is 'psnr'" },
+        { "name=psrn", "unknown feature 'psrn', nearest is 'psnr'" },
         { "vmaf", "unknown feature 'vmaf'" },
         { "motion_v2", "'motion_v2' is called 'motion'" },
-        { "float_motion", "unknown feature 'float_motion': did you mean" },
+        { "float_motion", "unknown feature 'float_motion', nearest is" },
         { "psnr=true", "names no metric" },
         { "enable_mse=true", "names no metric: write name=METRIC:enable_mse=true" },
         { "psnr:enable_mse", "psnr: option 'enable_mse' has no value: write enable_mse=VALUE" },
         { "psnr:enable_mse=1", "enable_mse='1' is not a boolean" },
-        { "psnr:enable_mes=true", "unknown option 'enable_mes' of psnr: did you mean 'enable_mse'?" },
-        { "motion:mmxv=18", "unknown option 'mmxv' of motion: did you mean 'motion_max_val'?" },
+        { "psnr:enable_mes=true", "unknown option 'enable_mes' of psnr, nearest is 'enable_mse'" },
+        { "motion:mmxv=18", "unknown option 'mmxv' of motion, nearest is 'motion_max_val'" },
         { "motion:motion_max_val=10001", "motion_max_val=10001 is out of range: give a value from 0 to 10000" },
         { "float_ssim:scale=11", "scale=11 is out of range: give a value from 0 to 10" },
         { "name=", "unknown feature ''" },
@@ -231,6 +231,23 @@ static void refuses_broken_feature_strings(void **state)
         if (err != -EINVAL || m.counts[VG_LOG_ERROR] != 1 || !messages_contain(&m, cases[i].words))
             fail_msg("'%s' gave %d and '%s', not '%s'", cases[i].text, err, m.text, cases[i].words);
     }
+}
+
+static void refuses_endless_feature_strings(void **state)
+{
+    (void)state;
+    char out[400];
+    Messages m;
+    char *text = malloc(65537);
+    memset(text, '|', 65536);
+    text[65536] = 0;
+    assert_int_equal(parse(text, out, &m), -EINVAL);
+    assert_true(messages_contain(&m, "a feature string of 65536 bytes is too long: at most 65535 are read"));
+    memcpy(text, "psnr", 4);
+    text[65535] = 0;
+    assert_int_equal(parse(text, out, &m), 0);
+    assert_string_equal(out, "psnr");
+    free(text);
 }
 
 static void says_that_a_second_request_is_dropped(void **state)
@@ -274,10 +291,15 @@ static void tables_are_consistent(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(accepts_libvmafs_number_syntax),        cmocka_unit_test(refuses_with_the_remedy),
-        cmocka_unit_test(makes_suffixes_by_sorted_names),        cmocka_unit_test(ignores_the_programs_locale),
-        cmocka_unit_test(reads_every_form_of_feature_strings),   cmocka_unit_test(refuses_broken_feature_strings),
-        cmocka_unit_test(says_that_a_second_request_is_dropped), cmocka_unit_test(tables_are_consistent),
+        cmocka_unit_test(accepts_libvmafs_number_syntax),
+        cmocka_unit_test(refuses_with_the_remedy),
+        cmocka_unit_test(makes_suffixes_by_sorted_names),
+        cmocka_unit_test(ignores_the_programs_locale),
+        cmocka_unit_test(reads_every_form_of_feature_strings),
+        cmocka_unit_test(refuses_broken_feature_strings),
+        cmocka_unit_test(refuses_endless_feature_strings),
+        cmocka_unit_test(says_that_a_second_request_is_dropped),
+        cmocka_unit_test(tables_are_consistent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -28,7 +28,8 @@ static const VgOption options[] = {
       "also log apsnr_*, the PSNR of the whole clip" },
     { "reduced_hbd_peak", NULL, VG_OPTION_BOOL, 0, 0, 1, NULL, offsetof(PsnrOptions, reduced_hbd_peak), 0,
       "above 8 bits, take 255 * 2^(depth - 8) as peak rather than 2^depth - 1" },
-    { "min_sse", NULL, VG_OPTION_DOUBLE, 0, 0, DBL_MAX, NULL, offsetof(PsnrOptions, min_sse), 0,
+    /* libvmaf names the largest double as bound, but takes numbers through binary32 first. */
+    { "min_sse", NULL, VG_OPTION_DOUBLE, 0, 0, FLT_MAX, NULL, offsetof(PsnrOptions, min_sse), 0,
       "if not 0, the cap on PSNR is that of this sum of squared errors over a plane, rounded up to whole dB" },
     { 0 },
 };

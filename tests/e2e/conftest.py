@@ -10,6 +10,7 @@ and UndefinedBehaviorSanitizer.
 import json
 import os
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -29,6 +30,15 @@ def program():
     if not path.is_file():
         pytest.exit(f"{path} is missing: build it with tools/ffmpeg_build, or set FFMPEG", returncode=2)
     return str(path)
+
+
+def describe_threads(pid):
+    """Names and states of a program's threads, and where they are if gdb is installed."""
+    if shutil.which("gdb"):
+        command = ["gdb", "-p", str(pid), "-batch", "-ex", "thread apply all backtrace"]
+        return subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    return "\n".join(re.sub(r"(?s)Name:\s+(.*?)\n.*State:\s+(.*?)\n.*", r"\1: \2", (task / "status").read_text()) for task in tasks)
 
 
 class Result:
@@ -54,9 +64,10 @@ class Ffmpeg:
         try:
             stdout, stderr = process.communicate(timeout=TIME_LIMIT)
         except subprocess.TimeoutExpired:
+            threads = describe_threads(process.pid)
             process.kill()
             stdout, stderr = process.communicate()
-            pytest.fail(f"ffmpeg hangs; its last words:\n{stderr.decode(errors='replace')[-3000:]}")
+            pytest.fail(f"ffmpeg hangs; its threads:\n{threads}\nits last words:\n{stderr.decode(errors='replace')[-3000:]}")
         result = Result(process.returncode, stdout, stderr.decode(errors="replace"))
         for word in ("Sanitizer", "runtime error:", "Assertion"):
             assert word not in result.stderr, result.stderr[-6000:]

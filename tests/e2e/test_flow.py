@@ -183,6 +183,11 @@ def test_no_frames(ffmpeg, clips, pair, empty):
     assert " psnr_y " not in result.stderr
 
 
+def test_strict_wants_something_scored(ffmpeg, clips):
+    result = ffmpeg.score(*clips, "feature=psnr:strict=1", graph="[0:v]trim=end_frame=0[d];[1:v]trim=end_frame=0[r];[d][r]{filter}", fails=True)
+    assert "no frames were scored, and no log is written" in result.errors
+
+
 @pytest.mark.parametrize("limit", [("-frames:v", "3"), ("-t", "0.12")])
 @pytest.mark.parametrize("options", ["", ":metadata=1", ":pair=framesync", ":pair=index"])
 def test_output_that_closes_early(ffmpeg, limit, options):

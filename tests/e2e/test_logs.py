@@ -282,7 +282,7 @@ def test_two_filters_with_one_path(ffmpeg, run):
         "Frame,psnr_y,psnr_cb,psnr_cr,",
     ]
     assert len(result.warnings) == 2
-    assert all("log.csv holds scores of an earlier part" in text for text in result.warnings)
+    assert all("log.csv is the log of another vmaf_gpu filter of this run" in text for text in result.warnings)
 
 
 @pytest.fixture
@@ -309,8 +309,8 @@ def test_parameter_change_in_mid_stream(ffmpeg, changing_stream):
     """
     result = ffmpeg(*changing_stream, log="info")
     assert "Reconfiguring filter graph" in result.stderr
-    told = re.findall("log.json holds scores of an earlier part .*", result.stderr)
-    assert len(told) == 1 and "this part's go to log.json.2" in told[0] and "-reinit_filter 0" in told[0]
+    told = re.findall("log.json is the log of another vmaf_gpu filter of this run.*", result.stderr)
+    assert len(told) == 1 and "the scores of this one go to log.json.2" in told[0] and "-reinit_filter 0" in told[0]
     parts = [read_rows(ffmpeg.folder / name) for name in ("log.json", "log.json.2")]
     assert all(50 <= len(part) <= 100 for part in parts)
     assert all(row["psnr_y"] == 60 for part in parts for row in part)

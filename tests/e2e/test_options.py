@@ -104,10 +104,10 @@ def test_help(ffmpeg):
 
 BAD_OPTIONS = [
     ("feature=vmaf", "unknown feature 'vmaf'"),
-    ("feature=psnt", "did you mean 'psnr'?"),
+    ("feature=psnt", "unknown feature 'psnt', nearest is 'psnr'"),
     ("feature=|", "names no feature"),
     (r"feature=name=psnr\\:foo=1", "unknown option 'foo' of psnr"),
-    (r"feature=name=psnr\\:enable_mze=true", "did you mean 'enable_mse'?"),
+    (r"feature=name=psnr\\:enable_mze=true", "unknown option 'enable_mze' of psnr, nearest is 'enable_mse'"),
     (r"feature=name=psnr\\:enable_mse=1", "enable_mse='1' is not a boolean: give 'true' or 'false'"),
     (r"feature=name=motion\\:motion_max_val=20000", "motion_max_val=20000 is out of range: give a value from 0 to 10000"),
     ("feature=psnr:enable_mse=true", "Error applying option 'enable_mse' to filter 'vmaf_gpu': Option not found"),

@@ -351,6 +351,18 @@ def test_strict_makes_errors_of_warnings(ffmpeg, clips, options, lengths, graph,
         assert " psnr_y " in strict.stderr
 
 
+@pytest.mark.parametrize("lengths, again", [((5, 3), (0, 2)), ((3, 5), (2, 0))])
+def test_strict_sees_what_framesync_repeats(ffmpeg, clips, lengths, again):
+    """FFmpeg's framesync repeats frames in silence: said at level info, an error with strict."""
+    told = "of 5 pairs, %d use a distorted and %d a reference frame again" % again
+    lax = ffmpeg.score(*clips(*lengths), "feature=psnr:pair=framesync", log="info")
+    assert told in lax.stderr and not lax.warnings
+    strict = ffmpeg.score(*clips(*lengths), "feature=psnr:pair=framesync:strict=1", fails=True)
+    assert strict.errors == [told]
+    assert strict.rows == lax.rows
+    ffmpeg.score(*clips(5, 5), "feature=psnr:pair=framesync:strict=1")
+
+
 def test_strict_refuses_different_rates(ffmpeg, clips):
     result = ffmpeg.score(*clips(6, 12, rate_reference="50"), "feature=psnr:strict=1", fails=True)
     assert any("the frame rates differ" in text for text in result.errors)
