@@ -124,6 +124,7 @@ typedef struct VmafGpuContext {
 #undef FLAG
     enum Pairing pairing;
     VgReport report;
+    int precision;
     VgPool pooling;
 
     FFFrameSync fs; ///< pair=framesync only
@@ -272,11 +273,9 @@ static av_cold int init(AVFilterContext *ctx)
     s->report = ret;
     if (strcmp(vg_report_name(s->report), s->log_fmt)) /* the option table has another order than the library */
         return AVERROR_BUG;
-    if (s->log_precision != VG_PRECISION_LIBVMAF && s->log_precision != VG_PRECISION_FULL) {
-        av_log(ctx, AV_LOG_ERROR, "log_precision=%d is unknown: use %d or %d\n", s->log_precision, VG_PRECISION_LIBVMAF,
-               VG_PRECISION_FULL);
-        return AVERROR(EINVAL);
-    }
+    if ((ret = find_choice(ctx, "log_precision", s->log_precision)) < 0)
+        return ret;
+    s->precision = ret ? VG_PRECISION_FULL : VG_PRECISION_LIBVMAF;
     if (s->log_path && (ret = vg_report_check(s->log_path, print_message, ctx)) < 0)
         return ret;
 
@@ -690,7 +689,7 @@ static int attach_scores(VmafGpuContext *s, AVFrame *frame, int64_t index)
         if (vg_scorer_score(s->scorer, key, index, &score) < 0)
             continue;
         snprintf(name, sizeof(name), "lavfi.vmaf_gpu.%s", vg_scorer_key(s->scorer, key));
-        vg_number_text(score, s->log_precision, text);
+        vg_number_text(score, s->precision, text);
         if ((ret = av_dict_set(&frame->metadata, name, text, 0)) < 0)
             return ret;
     }
@@ -829,7 +828,7 @@ static int write_log(AVFilterContext *ctx)
             "made its graph anew for an input that changed: -reinit_filter 0 before that input, and scale behind it, "
             "keep one log)\n",
             s->log_path, path);
-    ret = vg_scorer_write_report(s->scorer, path, s->report, s->log_precision);
+    ret = vg_scorer_write_report(s->scorer, path, s->report, s->precision);
     av_free(path);
     return ret;
 }
@@ -1090,6 +1089,8 @@ static enum Move next_move(const VmafGpuContext *s)
     if (!d->n) {
         if (!d->eof)
             return WAIT;
+        if (s->shortest == 1)
+            return END;
         /* How far the reference goes on is worth knowing, but not worth decoding a film for. */
         if (r->n)
             return s->tail < MAX_TAIL ? SKIP_REFERENCE : END;
@@ -1145,11 +1146,14 @@ static int end_output(AVFilterContext *ctx)
     for (int side = DISTORTED; side <= REFERENCE; side++) {
         Input *in = &s->input[side];
 
-        in->cut = !in->eof;
+        in->cut = !in->eof && s->shortest != 1;
         while (in->n) {
             AVFrame *frame;
 
-            count_alone(s, side, in->time[0]);
+            if (s->shortest == 1) /* frames beyond the shorter input are not wanted */
+                in->n_frames--;
+            else
+                count_alone(s, side, in->time[0]);
             frame = pop_frame(in);
             av_frame_free(&frame);
         }

@@ -54,7 +54,9 @@
     VALUE(log_fmt, "json", "JSON, as libvmaf writes it")                                                               \
     VALUE(log_fmt, "csv", "comma-separated values, scores of frames only")                                             \
     VALUE(log_fmt, "sub", "MicroDVD subtitles, scores of frames only")                                                 \
-    NUMBER(log_precision, 6, 6, 17, "numbers of log and metadata: 6 as libvmaf writes them, or 17 significant digits") \
+    CHOICE(log_precision, "6", "numbers of log and metadata")                                                          \
+    VALUE(log_precision, "6", "six decimals, as libvmaf writes them")                                                  \
+    VALUE(log_precision, "17", "every digit: 17 significant ones, for comparing bits")                                 \
     CHOICE(pool, "mean", "column of the summary that is marked")                                                       \
     VALUE(pool, "min", "smallest score")                                                                               \
     VALUE(pool, "max", "greatest score")                                                                               \
@@ -80,7 +82,7 @@
     VALUE(eof_action, "repeat", "its last frame is repeated")                                                          \
     VALUE(eof_action, "endall", "both inputs end")                                                                     \
     VALUE(eof_action, "pass", "distorted frames pass unscored")                                                        \
-    FLAG(shortest, -1, "end with the shorter input")                                                                   \
+    FLAG(shortest, -1, "end with the shorter input; what the longer one has more is not looked at")                    \
     FLAG(repeatlast, -1, "with pair=framesync: repeat the last reference frame; not given: 1")                         \
     CHOICE(ts_sync_mode, NULL, "with pair=framesync: how time stamps are matched; not given: default")                 \
     VALUE(ts_sync_mode, "default", "the latest reference frame that is not later")                                     \

@@ -121,7 +121,7 @@ BAD_OPTIONS = [
     ("log_fmt=XML", "log_fmt=XML is unknown: use xml, json, csv or sub"),
     ("log_fmt=", "log_fmt= is unknown: use xml, json, csv or sub"),
     ("log_precision=9", "log_precision=9 is unknown: use 6 or 17"),
-    ("log_precision=18", "Value 18.000000 for parameter 'log_precision' out of range [6 - 17]"),
+    ("log_precision=18", "log_precision=18 is unknown: use 6 or 17"),
     ("log_path=missing/log.xml", "could not open file 'missing/log.xml'"),
     ("log_path=.", "could not open file '.': it is a folder"),
     ("pool=median", "pool=median is unknown: use min, max, mean or harmonic_mean"),

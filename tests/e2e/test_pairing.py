@@ -76,9 +76,10 @@ def test_much_longer_reference_is_not_read_to_its_end(ffmpeg):
 
 @pytest.mark.parametrize("lengths", [(5, 3), (3, 5)])
 def test_shortest(ffmpeg, clips, lengths):
-    """shortest=1 is what happens anyway, but for the output: it too ends with the shorter input."""
-    result = ffmpeg.score(*clips(*lengths), "feature=psnr:shortest=1", output=RAW_OUTPUT)
+    """The output too ends with the shorter input, and what the longer one has more is no fault."""
+    result = ffmpeg.score(*clips(*lengths), "feature=psnr:shortest=1:strict=1", output=RAW_OUTPUT)
     assert result.rows == same(0, 1, 2)
+    assert not result.warnings
     assert output_size(ffmpeg) == 3
 
 
