@@ -7,11 +7,10 @@
 #ifndef VG_CPU_REF_PLANE_H
 #define VG_CPU_REF_PLANE_H
 
+#include "shared_math/limits.h"
+
 #include <stddef.h>
 #include <stdint.h>
-
-/** Most earlier frames that a metric may look back at. */
-#define VG_MAX_LAG 2
 
 /**
  * A plane of samples in place. The value of sample (x, y) is the native-endian word of `sample_bytes` bytes at

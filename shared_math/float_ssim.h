@@ -11,7 +11,7 @@
 #ifndef VG_SHARED_MATH_FLOAT_SSIM_H
 #define VG_SHARED_MATH_FLOAT_SSIM_H
 
-#include "shared_math/fn.h"
+#include "shared_math/bits.h"
 
 /** Side of the Gaussian window. */
 #define VG_FLOAT_SSIM_TAPS 11
@@ -101,11 +101,46 @@ VG_FN float vg_float_ssim_decimated(double sum, int32_t factor, float unit, floa
     return (float)sum * (vg_float_ssim_sums_samples(factor) ? unit * tap : 1.0f);
 }
 
+/**
+ * The two kinds of exact sums in integers: of samples for powers of two, and of products in units of 2^-45. A product
+ * scales to units without rounding; the sum is rounded once, to binary32, and scaled back.
+ */
+VG_FN float vg_float_ssim_decimated_samples(int32_t sum, float unit, float tap)
+{
+    return (float)sum * (unit * tap);
+}
+
+VG_FN int64_t vg_float_ssim_product_units(int32_t sample, float unit, float tap)
+{
+    return (int64_t)(vg_float_ssim_product(sample, unit, tap) * 0x1p45f);
+}
+
+VG_FN float vg_float_ssim_decimated_units(int64_t sum)
+{
+    return (float)sum * 0x1p-45f;
+}
+
 /** Adds one tap of a Gaussian pass: the product is rounded before it is added. Taps are added in order, from 0. */
 VG_FN double vg_float_ssim_add_tap(double sum, float x, float tap)
 {
     return sum + (double)(x * tap);
 }
+
+/**
+ * The same for devices whose conversions are slow: the product, which is 0 or a normal positive number, is widened by
+ * moving its fields, and a sum starts at VG_FLOAT_SSIM_SUM_START instead of 0.
+ *
+ * 0 becomes 2^-127. That changes no sum: if all eleven products are 0, the start, -11 * 2^-127, makes up for them. Else
+ * there is a product of at least 2^-64 (samples are multiples of 2^-22, their products of 2^-44, taps at least 2^-10 in
+ * each of two passes). The sum before the first one is within 11 * 2^-127 of 0, less than half of the last bit of such a
+ * product as a double, 2^-117, so the addition rounds to the product itself; and adding 2^-127 later rounds to the sum.
+ */
+VG_FN double vg_float_ssim_add_tap_moved(double sum, float x, float tap)
+{
+    const uint32_t bits = vg_float_bits(x * tap);
+    return sum + vg_bits_double((uint64_t)((bits >> 3) + (896u << 20)) << 32 | (uint32_t)(bits << 29));
+}
+#define VG_FLOAT_SSIM_SUM_START (-0x1.6p-124)
 
 /** Means, variances and covariance under one window. */
 typedef struct VgFloatSsimWindow {
@@ -156,6 +191,20 @@ VG_FN float vg_float_ssim_mean(double sum, int32_t out_width, int32_t out_height
 {
     int64_t windows = (int64_t)(out_width - VG_FLOAT_SSIM_TAPS + 1) * (out_height - VG_FLOAT_SSIM_TAPS + 1);
     return (float)(sum / (double)windows);
+}
+
+/**
+ * Whether the mean of a sum made in any order is that of the sum in raster order: both sums are within
+ * guard * magnitude of each other, and the means of both ends of that band are equal. `mean` is then this mean.
+ */
+VG_FN int vg_float_ssim_proven(double sum, double magnitude, double guard, int32_t out_width, int32_t out_height,
+                               float *mean)
+{
+    const double band = guard * magnitude;
+    const float low = vg_float_ssim_mean(sum - band, out_width, out_height);
+    const float high = vg_float_ssim_mean(sum + band, out_width, out_height);
+    *mean = low;
+    return vg_float_bits(low) == vg_float_bits(high);
 }
 
 #endif

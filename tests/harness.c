@@ -125,17 +125,23 @@ typedef struct Layout {
     int bottom_up;         /* negative pitches */
     uint32_t margin;       /* samples around each plane, as around a cropped picture */
     int dist_only;         /* the reference has no gaps: the layouts of a pair differ */
+    int aligned;           /* rows begin at multiples of ALIGNMENT, as in the pictures of decoders */
 } Layout;
 
+#define ALIGNMENT 64
+
 static const Layout layouts[] = {
-    { "without gaps", 0, 0, 0, 0, 0, 0 },
-    { "cropped", 0, 0, 0, 0, 5, 0 },
-    { "bottom up", 0, 0, 0, 1, 3, 0 },
-    { "semi-planar", 0, 0, 1, 0, 1, 0 },
-    { "semi-planar, high bits", 2, 1, 1, 0, 0, 0 },
-    { "high bits, cropped, bottom up", 2, 1, 0, 1, 7, 0 },
-    { "16-bit words", 2, 0, 0, 0, 0, 0 },
-    { "unlike layouts", 2, 1, 1, 0, 2, 1 },
+    { "without gaps", 0, 0, 0, 0, 0, 0, 0 },
+    { "cropped", 0, 0, 0, 0, 5, 0, 0 },
+    { "bottom up", 0, 0, 0, 1, 3, 0, 0 },
+    { "semi-planar", 0, 0, 1, 0, 1, 0, 0 },
+    { "semi-planar, high bits", 2, 1, 1, 0, 0, 0, 0 },
+    { "high bits, cropped, bottom up", 2, 1, 0, 1, 7, 0, 0 },
+    { "16-bit words", 2, 0, 0, 0, 0, 0, 0 },
+    { "unlike layouts", 2, 1, 1, 0, 2, 1, 0 },
+    { "aligned", 0, 0, 0, 0, 0, 0, 1 },
+    { "aligned, semi-planar", 0, 0, 1, 0, 0, 0, 1 },
+    { "aligned, semi-planar, high bits, bottom up", 2, 1, 1, 1, 0, 0, 1 },
 };
 #define N_LAYOUTS (sizeof(layouts) / sizeof(layouts[0]))
 
@@ -185,13 +191,15 @@ static void picture_make(VgPicture *picture, const VgGeometry *g, const Values *
         const uint32_t per_step = layout->interleaved && c ? 2 : 1;
         picture->step[c] = per_step * bytes;
         pitch[c] = (size_t)(v->width[c] + 2 * layout->margin) * per_step * bytes;
+        if (layout->aligned)
+            pitch[c] = (pitch[c] + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
         offset[c] = layout->interleaved && c == 2 ? offset[1] + bytes : size;
         if (!(layout->interleaved && c == 2))
             size += pitch[c] * (v->height[c] + 2 * layout->margin);
     }
 
-    uint8_t *memory = malloc(size);
-    assert_non_null(memory);
+    uint8_t *memory = NULL;
+    assert_int_equal(posix_memalign((void **)&memory, ALIGNMENT, size), 0);
     for (size_t i = 0; i < size; i++)
         memory[i] = (uint8_t)random32(random);
 

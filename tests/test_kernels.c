@@ -1,0 +1,760 @@
+/*
+ * Copyright (c) 2026 the vmaf_gpu authors
+ * SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Every kernel against plain C, record by record, byte for byte. Kernels run on whatever libcuda.so.1 the variable
+ * KERNELS_DRIVER names (default: the loader's): the software device, or a GPU's driver. KERNELS_IMAGE=ptx leaves the
+ * machine code aside that nvcc may have made.
+ *
+ * With --time WIDTH HEIGHT DEPTH prints the microseconds of a frame of each metric instead, by events, on pictures that
+ * rotate through more memory than caches hold.
+ */
+#include "tests/cmocka_includes.h"
+
+#include "kernels/float_ssim_args.h"
+#include "kernels/image.h"
+#include "kernels/kernel_host.h"
+#include "kernels/motion_args.h"
+#include "kernels/psnr_args.h"
+#include "shared_math/motion.h"
+#include "tests/clipgen.h"
+#include "tests/golden.h"
+#include "tests/harness.h"
+#include "tests/softgpu/driver_api.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Device ------------------------------------------------------------------------------------------------------ */
+
+#define FUNCTIONS(F)                                                                                                   \
+    F(cuInit)                                                                                                          \
+    F(cuDeviceGet)                                                                                                     \
+    F(cuDeviceGetName)                                                                                                 \
+    F(cuDevicePrimaryCtxRetain)                                                                                        \
+    F(cuDevicePrimaryCtxRelease_v2)                                                                                    \
+    F(cuCtxPushCurrent_v2)                                                                                             \
+    F(cuCtxPopCurrent_v2)                                                                                              \
+    F(cuMemAlloc_v2)                                                                                                   \
+    F(cuMemFree_v2)                                                                                                    \
+    F(cuMemcpyHtoD_v2)                                                                                                 \
+    F(cuMemcpyDtoH_v2)                                                                                                 \
+    F(cuMemsetD8Async)                                                                                                 \
+    F(cuModuleLoadData)                                                                                                \
+    F(cuModuleUnload)                                                                                                  \
+    F(cuModuleGetFunction)                                                                                             \
+    F(cuLaunchKernel)                                                                                                  \
+    F(cuStreamCreate)                                                                                                  \
+    F(cuStreamDestroy_v2)                                                                                              \
+    F(cuStreamSynchronize)                                                                                             \
+    F(cuEventCreate)                                                                                                   \
+    F(cuEventDestroy_v2)                                                                                               \
+    F(cuEventRecord)                                                                                                   \
+    F(cuEventSynchronize)                                                                                              \
+    F(cuEventElapsedTime)
+
+typedef struct Buffer {
+    CUdeviceptr address;
+    size_t size;
+} Buffer;
+
+static struct {
+    void *library;
+#define DECLARE(name) __typeof__(name) *name;
+    FUNCTIONS(DECLARE)
+#undef DECLARE
+    void (*set_wave)(unsigned); /* of the software device; NULL on others */
+    CUcontext context;
+    CUmodule module;
+    CUstream stream;
+    Buffer pictures[2 * (VG_MAX_LAG + 1)], work, record;
+} device;
+
+#define CU(call)                                                                                                       \
+    do {                                                                                                               \
+        const int result_ = (int)device.call;                                                                          \
+        if (result_)                                                                                                   \
+            fail_msg("%s: error %d", #call, result_);                                                                  \
+    } while (0)
+
+static int open_device(void **state)
+{
+    const char *driver = getenv("KERNELS_DRIVER");
+    char name[64] = "";
+    CUdevice ordinal;
+    (void)state;
+
+    device.library = dlopen(driver ? driver : "libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (!device.library)
+        fail_msg("%s", dlerror());
+#define LOOK_UP(name) *(void **)&device.name = dlsym(device.library, #name);
+    FUNCTIONS(LOOK_UP)
+#undef LOOK_UP
+    *(void **)&device.set_wave = dlsym(device.library, "softgpu_set_wave");
+    CU(cuInit(0));
+    CU(cuDeviceGet(&ordinal, 0));
+    CU(cuDeviceGetName(name, sizeof(name), ordinal));
+    CU(cuDevicePrimaryCtxRetain(&device.context, ordinal));
+    CU(cuCtxPushCurrent_v2(device.context));
+    /* The software device looks at no more than the beginning, so that it needs no compiler. */
+    const char *image = vg_image_ptx_size ? vg_image_ptx : ".version 6.3\n", *wanted = getenv("KERNELS_IMAGE");
+    if (vg_image_cubin_size && !(wanted && !strcmp(wanted, "ptx")))
+        image = vg_image_cubin;
+    CU(cuModuleLoadData(&device.module, image));
+    CU(cuStreamCreate(&device.stream, CU_STREAM_NON_BLOCKING));
+    printf("# device: %s\n", name);
+    return 0;
+}
+
+static void buffer_free(Buffer *buffer)
+{
+    if (buffer->address)
+        CU(cuMemFree_v2(buffer->address));
+    *buffer = (Buffer){ 0 };
+}
+
+static CUdeviceptr buffer_get(Buffer *buffer, size_t size)
+{
+    if (buffer->size < size) {
+        buffer_free(buffer);
+        CU(cuMemAlloc_v2(&buffer->address, size));
+        buffer->size = size;
+    }
+    return buffer->address;
+}
+
+static int close_device(void **state)
+{
+    CUcontext context;
+    (void)state;
+
+    for (unsigned i = 0; i < sizeof(device.pictures) / sizeof(device.pictures[0]); i++)
+        buffer_free(&device.pictures[i]);
+    buffer_free(&device.work);
+    buffer_free(&device.record);
+    CU(cuStreamDestroy_v2(device.stream));
+    CU(cuModuleUnload(device.module));
+    CU(cuCtxPopCurrent_v2(&context));
+    CU(cuDevicePrimaryCtxRelease_v2(0));
+    return 0;
+}
+
+/* ---- Launches ---------------------------------------------------------------------------------------------------- */
+
+/** What a test does to the arguments of launches; NULL: nothing. */
+typedef void Tamper(const char *kernel, void *args);
+
+static CUfunction function_of(const char *kernel)
+{
+    static struct {
+        const char *name;
+        CUfunction function;
+    } known[32];
+    unsigned i = 0;
+
+    while (known[i].name && strcmp(known[i].name, kernel))
+        i++;
+    assert_true(i < 31);
+    if (!known[i].name) {
+        CU(cuModuleGetFunction(&known[i].function, device.module, kernel));
+        known[i].name = kernel;
+    }
+    return known[i].function;
+}
+
+static void launch_copy(const char *kernel, const uint32_t grid[3], uint32_t block, uint32_t dynamic_shared, void *args,
+                        size_t args_size)
+{
+    void *extra[] = { CU_LAUNCH_PARAM_BUFFER_POINTER, args, CU_LAUNCH_PARAM_BUFFER_SIZE, &args_size,
+                      CU_LAUNCH_PARAM_END };
+
+    CU(cuLaunchKernel(function_of(kernel), grid[0], grid[1], grid[2], block, 1, 1, dynamic_shared, device.stream, NULL,
+                      extra));
+}
+
+static int launch(void *context, const char *kernel, const uint32_t grid[3], uint32_t block, uint32_t dynamic_shared,
+                  const void *args, size_t args_size)
+{
+    Tamper *tamper = *(Tamper **)context;
+    _Alignas(16) uint8_t copy[4096];
+
+    assert_true(args_size <= sizeof(copy));
+    memcpy(copy, args, args_size);
+    if (tamper)
+        tamper(kernel, copy);
+    launch_copy(kernel, grid, block, dynamic_shared, copy, args_size);
+    if (!strncmp(kernel, "float_ssim_windows", 18) &&
+        ((VgFloatSsimArgs *)(void *)copy)->spread != ((const VgFloatSsimArgs *)args)->spread) {
+        /* What the host does for pictures of more windows. */
+        static const uint32_t blocks[3] = { 3, 1, 1 };
+        launch_copy("float_ssim_chunks", blocks, VG_FLOAT_SSIM_BLOCK, 0, copy, args_size);
+        launch_copy("float_ssim_ordered", blocks, VG_FLOAT_SSIM_BLOCK, 0, copy, args_size);
+    }
+    return 0;
+}
+
+static int fill(void *context, uint64_t address, uint8_t value, size_t size)
+{
+    (void)context;
+    CU(cuMemsetD8Async(address, value, size, device.stream));
+    return 0;
+}
+
+static const struct {
+    const VgMetric *metric;
+    const VgDeviceMetric *device;
+} metrics[] = {
+    { &vg_metric_psnr, &vg_device_psnr },
+    { &vg_metric_motion, &vg_device_motion },
+    { &vg_metric_float_ssim, &vg_device_float_ssim },
+};
+#define N_METRICS (sizeof(metrics) / sizeof(metrics[0]))
+
+static const VgDeviceMetric *device_metric(const VgMetric *metric)
+{
+    for (unsigned m = 0; m < N_METRICS; m++)
+        if (!strcmp(metrics[m].metric->info.name, metric->info.name))
+            return metrics[m].device;
+    return NULL;
+}
+
+/* The bytes between the first and the last sample of a picture, in memory that its planes share. */
+static void extent(const VgPicture *p, const uint8_t **first, size_t *size)
+{
+    uintptr_t low = UINTPTR_MAX, high = 0;
+
+    for (int c = 0; c < 3 && p->data[c]; c++) {
+        const int subsampled = c && p->geometry.chroma != VG_CHROMA_444;
+        const uint32_t width = (p->geometry.width + (uint32_t)subsampled) >> subsampled;
+        const int halved = c && p->geometry.chroma == VG_CHROMA_420;
+        const uint32_t height = (p->geometry.height + (uint32_t)halved) >> halved;
+        const uintptr_t top = (uintptr_t)p->data[c], bottom = top + (uintptr_t)((height - 1) * p->pitch[c]);
+        const uintptr_t end = (top > bottom ? top : bottom) + (size_t)(width - 1) * p->step[c] + p->sample_bytes;
+        low = (top < bottom ? top : bottom) < low ? (top < bottom ? top : bottom) : low;
+        high = end > high ? end : high;
+    }
+    *first = (const uint8_t *)low;
+    *size = high - low;
+}
+
+/* Copies a picture to the device; addresses keep their remainders modulo 256. */
+static void upload(const VgPicture *p, Buffer *buffer, VgDevicePlane planes[3])
+{
+    const uint8_t *first;
+    size_t size;
+
+    extent(p, &first, &size);
+    const CUdeviceptr start = buffer_get(buffer, size + 256) + (uintptr_t)first % 256;
+    CU(cuMemcpyHtoD_v2(start, first, size));
+    for (int c = 0; c < 3 && p->data[c]; c++) {
+        const VgGeometry *g = &p->geometry;
+        planes[c] = (VgDevicePlane){
+            .address = start + (uint64_t)((const uint8_t *)p->data[c] - first),
+            .pitch = p->pitch[c],
+            .width = (int32_t)(g->width >> (c && g->chroma != VG_CHROMA_444)),
+            .height = (int32_t)(g->height >> (c && g->chroma == VG_CHROMA_420)),
+            .step = (int32_t)p->step[c],
+            .sample_bytes = (int32_t)p->sample_bytes,
+            .shift = (int32_t)p->shift,
+        };
+    }
+}
+
+/** Parameters of the pass that the work memory belongs to. */
+static struct {
+    const VgMetric *metric;
+    uint8_t params[256];
+} planned;
+
+static void plan(const VgMetric *metric, const void *params, const VgLauncher *launcher)
+{
+    const VgDeviceMetric *d = device_metric(metric);
+    const size_t size = d->work_size(params) + 256;
+
+    assert_true(metric->params_size <= sizeof(planned.params));
+    if (planned.metric == metric && !memcmp(planned.params, params, metric->params_size))
+        return; /* what earlier frames left in work memory must do */
+    buffer_free(&device.work);
+    buffer_get(&device.work, size);
+    fill(NULL, device.work.address, 0xcd, size);
+    assert_int_equal(d->plan(params, launcher, device.work.address), 0);
+    planned.metric = metric;
+    memcpy(planned.params, params, metric->params_size);
+}
+
+static void run(const HarnessProducer *producer, const VgMetric *metric, const void *params,
+                const VgFramePictures *pictures, void *record)
+{
+    Tamper *tamper = (Tamper *)producer->opaque;
+    const VgLauncher launcher = { &tamper, launch, fill };
+    const VgDeviceMetric *d = device_metric(metric);
+    VgDeviceFrame frame = { .index = pictures->frame };
+    Buffer *buffer = device.pictures;
+
+    for (int k = 0; k <= VG_MAX_LAG; k++) {
+        if (pictures->ref[k])
+            upload(pictures->ref[k], buffer++, frame.ref[k]);
+        if (pictures->dist[k])
+            upload(pictures->dist[k], buffer++, frame.dist[k]);
+    }
+    plan(metric, params, &launcher);
+    const CUdeviceptr to = buffer_get(&device.record, metric->record_size);
+    fill(NULL, to, 0x5a, metric->record_size);
+    assert_int_equal(d->enqueue(params, &launcher, &frame, device.work.address, to), 0);
+    CU(cuStreamSynchronize(device.stream));
+    CU(cuMemcpyDtoH_v2(record, to, metric->record_size));
+}
+
+static HarnessProducer producer_of(const char *name, Tamper *tamper)
+{
+    return (HarnessProducer){ name, run, NULL, 1, *(void **)&tamper };
+}
+
+/* ---- Random and adversarial pictures ----------------------------------------------------------------------------- */
+
+typedef struct Sweep {
+    unsigned m;
+    const char *options;
+    uint32_t depths[8];
+} Sweep;
+
+static const Sweep sweeps[] = {
+    { 0, "", { 8, 10, 12, 16 } },
+    { 0, "enable_chroma=false", { 8, 16 } },
+    { 1, "", { 8, 9, 10, 12, 14, 15, 16 } },
+    { 1, "motion_five_frame_window=true", { 8, 10 } },
+    { 1, "motion_force_zero=true", { 8 } },
+    { 2, "", { 8, 10, 12, 16 } },
+    { 2, "enable_lcs=true", { 8, 16 } },
+    { 2, "scale=2:enable_lcs=true", { 8, 12 } },
+    { 2, "scale=3", { 8, 10, 16 } },
+    { 2, "scale=4:enable_lcs=true", { 8, 10 } },
+    { 2, "scale=5", { 8, 12 } },
+    { 2, "scale=7", { 16 } },
+    { 2, "scale=8", { 8, 10, 16 } },
+    { 2, "scale=10", { 8 } },
+};
+#define N_SWEEPS (sizeof(sweeps) / sizeof(sweeps[0]))
+
+/* The least sides, around the widths of vectors, strips, tiles and blocks, and odd ones. */
+static const uint32_t sides[][2] = {
+    { 1, 1 },   { 1, 3 },   { 2, 1 },    { 3, 3 },    { 3, 4 },    { 5, 7 },    { 11, 11 },   { 12, 11 }, { 8, 9 },
+    { 16, 16 }, { 17, 15 }, { 31, 13 },  { 33, 34 },  { 64, 48 },  { 65, 23 },  { 100, 3 },   { 3, 100 }, { 63, 67 },
+    { 96, 80 }, { 97, 81 }, { 129, 11 }, { 256, 32 }, { 11, 129 }, { 261, 45 }, { 181, 107 },
+};
+#define N_SIDES (sizeof(sides) / sizeof(sides[0]))
+
+static int accepted(const VgMetric *metric, const HarnessCase *c)
+{
+    void *options = harness_options(metric, c->options);
+    char why[256];
+    const int refused = metric->check(&c->geometry, options, why, sizeof(why));
+
+    free(options);
+    return !refused;
+}
+
+/* Every `interval`th of the cases, chroma formats in turn. */
+static void sweep(unsigned m, unsigned interval, const HarnessProducer *producer, HarnessResult *result)
+{
+    unsigned n = 0;
+
+    for (unsigned s = 0; s < N_SIDES; s++)
+        for (unsigned i = 0; i < N_SWEEPS; i++)
+            for (unsigned d = 0; sweeps[i].depths[d]; d++) {
+                const HarnessCase c = { { sides[s][0], sides[s][1], (VgChroma)(n++ % 4), sweeps[i].depths[d] },
+                                        sweeps[i].options };
+                if (sweeps[i].m == m && n % interval == 0 && accepted(metrics[m].metric, &c))
+                    harness_compare(producer, result, 1, metrics[m].metric, &c);
+            }
+}
+
+static void none_differs(const HarnessResult *result, unsigned least)
+{
+    if (result->different)
+        fail_msg("%u of %u records differ, first: %s", result->different, result->compared, result->first);
+    if (result->compared < least)
+        fail_msg("only %u records compared", result->compared);
+    printf("# %u records\n", result->compared);
+}
+
+static void agree(unsigned m)
+{
+    const HarnessProducer producer = producer_of("kernels", NULL);
+    HarnessResult result = { 0 };
+
+    sweep(m, device.set_wave ? 3 : 1, &producer, &result); /* a real device is fast enough for all */
+    none_differs(&result, 200);
+}
+
+static void psnr_agrees(void **state)
+{
+    (void)state;
+    agree(0);
+}
+
+static void motion_agrees(void **state)
+{
+    (void)state;
+    agree(1);
+}
+
+static void float_ssim_agrees(void **state)
+{
+    (void)state;
+    agree(2);
+}
+
+/* Both lags in one pass: params that no single option set makes. */
+static void make_both_lags(const VgGeometry *geometry, const void *options, void *params_v)
+{
+    VgMotionParams *params = params_v;
+    vg_metric_motion.make_params(geometry, options, params);
+    params->lags = VG_MOTION_LAG_1 | VG_MOTION_LAG_2;
+}
+
+static VgNeeds need_both_lags(const void *options)
+{
+    (void)options;
+    return (VgNeeds){ .lag = { [VG_REF] = 2 }, .planes = { [VG_REF] = VG_PLANE_Y }, .lookahead = 2 };
+}
+
+static void both_lags_agree(void **state)
+{
+    static const HarnessCase cases[] = {
+        { { 3, 3, VG_CHROMA_420, 8 }, "" },    { { 261, 45, VG_CHROMA_420, 8 }, "" },
+        { { 64, 48, VG_CHROMA_444, 8 }, "" },  { { 97, 81, VG_CHROMA_400, 10 }, "" },
+        { { 33, 34, VG_CHROMA_422, 16 }, "" },
+    };
+    const HarnessProducer producer = producer_of("kernels", NULL);
+    VgMetric both = vg_metric_motion;
+    HarnessResult result = { 0 };
+    (void)state;
+
+    both.make_params = make_both_lags;
+    both.needs = need_both_lags;
+    for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        harness_compare(&producer, &result, 1, &both, &cases[i]);
+    none_differs(&result, 100);
+}
+
+static Tamper widen;
+
+/* More columns than a block of the decimation takes, and more windows than the last block sums in order itself. */
+static void large_pictures_agree(void **state)
+{
+    static const struct {
+        const char *ref, *dist, *options;
+    } cases[] = {
+        { "noise none 4300 35 400 8 1 1", "noise quant:4000 4300 35 400 8 1 1", "scale=2:enable_lcs=true" },
+        { "mix none 4211 47 400 8 1 2", "mix blur 4211 47 400 8 1 2", "scale=3" },
+        { "noise none 4211 47 400 16 1 3", "noise blur 4211 47 400 16 1 3", "scale=4" },
+        { "tex none 4301 101 400 8 1 4", "tex blur+noise:900 4301 101 400 8 1 4", "scale=8" },
+        { "mix none 4096 150 400 10 1 4", "mix quant:6 4096 150 400 10 1 4", "scale=10" },
+        { "mix none 1930 284 400 8 1 5", "mix quant:700 1930 284 400 8 1 5", "scale=1:enable_lcs=true" },
+    };
+    static Tamper *const ways[] = { NULL, widen };
+    (void)state;
+
+    for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const Clip *ref = clip_get(cases[i].ref), *dist = clip_get(cases[i].dist);
+        const VgPicture a = clip_picture(ref, 0), b = clip_picture(dist, 0);
+        const VgFramePictures pictures = { .ref = { &a }, .dist = { &b } };
+        const HarnessCase c = { ref->geometry, cases[i].options };
+        VgFloatSsimParams params;
+        VgFloatSsimRecord expected, record;
+        harness_params(&vg_metric_float_ssim, &c, &params);
+        harness_yardstick(&vg_metric_float_ssim, &params, &pictures, &expected);
+        for (unsigned w = 0; w < 2; w++) {
+            const HarnessProducer producer = producer_of("kernels", ways[w]);
+            run(&producer, &vg_metric_float_ssim, &params, &pictures, &record);
+            if (memcmp(&record, &expected, sizeof(record)))
+                fail_msg("%s, \"%s\": %a, not %a", cases[i].ref, cases[i].options, record.ssim, expected.ssim);
+        }
+    }
+    clip_free_all();
+}
+
+/* The result depends neither on the wave's size nor on how blocks are spread. */
+static void waves_of_other_sizes_agree(void **state)
+{
+    static const unsigned sizes[] = { 16, 64 };
+    const HarnessProducer producer = producer_of("kernels", NULL);
+    (void)state;
+
+    if (!device.set_wave)
+        skip();
+    for (unsigned i = 0; i < 2; i++) {
+        HarnessResult result = { 0 };
+        device.set_wave(sizes[i]);
+        for (unsigned m = 0; m < N_METRICS; m++)
+            sweep(m, 23, &producer, &result);
+        device.set_wave(32);
+        none_differs(&result, 300);
+    }
+}
+
+/* ---- Golden clips ------------------------------------------------------------------------------------------------ */
+
+static void golden_clips(unsigned m, const char *table)
+{
+    const VgMetric *metric = metrics[m].metric;
+    const HarnessProducer producer = producer_of("kernels", NULL);
+    Golden golden = golden_read(table);
+    HarnessResult result = { 0 };
+    const char *before[3] = { "", "", "" };
+
+    for (size_t row = 0; row < golden.n_rows; row++) {
+        const char *cells[3];
+        int same = 1;
+        for (unsigned i = 0; i < 3; i++) {
+            cells[i] = golden_cell(&golden, row, i);
+            same &= !strcmp(cells[i], before[i]);
+            before[i] = cells[i];
+        }
+        if (same)
+            continue;
+        const Clip *ref = clip_get(cells[GOLDEN_REF]), *dist = clip_get(cells[GOLDEN_DIST]);
+        const char *options = cells[GOLDEN_OPTIONS];
+        const size_t name = strlen(metric->info.name);
+        if (!strncmp(options, metric->info.name, name)) /* some tables hold whole feature strings */
+            options += name + (options[name] != 0);
+        const HarnessCase c = { ref->geometry, options };
+        if (!accepted(metric, &c))
+            continue;
+        uint8_t params[256] = { 0 }, expected[64], record[64];
+        harness_params(metric, &c, params);
+        for (unsigned f = 0; f < ref->n_frames; f++) {
+            VgPicture refs[VG_MAX_LAG + 1], dists[VG_MAX_LAG + 1];
+            VgFramePictures pictures = { .frame = f };
+            for (unsigned k = 0; k <= VG_MAX_LAG && k <= f; k++) {
+                refs[k] = clip_picture(ref, f - k);
+                dists[k] = clip_picture(dist, f - k);
+                pictures.ref[k] = &refs[k];
+                pictures.dist[k] = &dists[k];
+            }
+            harness_yardstick(metric, params, &pictures, expected);
+            producer.run(&producer, metric, params, &pictures, record);
+            result.compared++;
+            if (memcmp(record, expected, metric->record_size))
+                fail_msg("%s, %s, \"%s\": frame %u differs", cells[GOLDEN_REF], cells[GOLDEN_DIST], options, f);
+        }
+    }
+    none_differs(&result, 50);
+    golden_free(&golden);
+    clip_free_all();
+}
+
+static void psnr_golden_clips(void **state)
+{
+    (void)state;
+    golden_clips(0, "psnr.tsv.gz");
+}
+
+static void motion_golden_clips(void **state)
+{
+    (void)state;
+    golden_clips(1, "motion.tsv.gz");
+}
+
+static void float_ssim_golden_clips(void **state)
+{
+    (void)state;
+    golden_clips(2, "float_ssim.tsv.gz");
+}
+
+/* ---- Undecided means ---------------------------------------------------------------------------------------------- */
+
+/* A guard band so wide that no mean is proven: all sums are made in order. */
+static void widen(const char *kernel, void *args)
+{
+    if (strstr(kernel, "float_ssim_window"))
+        ((VgFloatSsimArgs *)args)->guard *= 1e12;
+}
+
+/* The same, with the grid-wide kernels that planes of many windows get. */
+/* The same by the grid-wide kernels that pictures of many windows get. */
+static void widen_and_spread(const char *kernel, void *args)
+{
+    widen(kernel, args);
+    if (strstr(kernel, "float_ssim_window"))
+        ((VgFloatSsimArgs *)args)->spread = 1;
+}
+
+static void sums_in_order(void **state)
+{
+    static Tamper *const ways[] = { widen, widen_and_spread };
+    (void)state;
+
+    for (unsigned i = 0; i < 2; i++) {
+        const HarnessProducer producer = producer_of("kernels, all sums in order", ways[i]);
+        HarnessResult result = { 0 };
+        sweep(2, 5, &producer, &result);
+        none_differs(&result, 200);
+    }
+}
+
+/* ---- Planted faults ----------------------------------------------------------------------------------------------- */
+
+static void no_pitch(const char *kernel, void *args)
+{
+    if (!strcmp(kernel, "psnr"))
+        ((VgPsnrArgs *)args)->parts[0].dist.pitch = 0;
+}
+
+static void wrong_width(const char *kernel, void *args)
+{
+    if (!strncmp(kernel, "motion", 6))
+        ((VgMotionArgs *)args)->current.width--;
+}
+
+static void planted_faults_are_seen(void **state)
+{
+    static const struct {
+        unsigned m;
+        const char *name;
+        Tamper *tamper;
+    } faults[] = { { 0, "no pitch", no_pitch }, { 1, "a column too few", wrong_width } };
+    (void)state;
+
+    for (unsigned i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
+        const HarnessCase c = { { 64, 48, VG_CHROMA_420, 8 }, "" };
+        const HarnessProducer producer = producer_of(faults[i].name, faults[i].tamper);
+        HarnessResult result = { 0 };
+        harness_compare(&producer, &result, 1, metrics[faults[i].m].metric, &c);
+        if (!result.different)
+            fail_msg("not seen: %s", faults[i].name);
+        printf("# %s: %u of %u records differ\n", faults[i].name, result.different, result.compared);
+    }
+}
+
+/* ---- Times -------------------------------------------------------------------------------------------------------- */
+
+#define MOST_SETS 64
+
+static int by_value(const void *a, const void *b)
+{
+    const float x = *(const float *)a, y = *(const float *)b;
+    return (x > y) - (x < y);
+}
+
+/* Microseconds of a frame: median of runs of frames in a row. */
+static float time_frames(const VgMetric *metric, const void *params, const VgDeviceFrame *frames, unsigned n_sets)
+{
+    enum { RUNS = 15, FRAMES = 64 };
+    const VgDeviceMetric *d = device_metric(metric);
+    Tamper *tamper = NULL;
+    const VgLauncher launcher = { &tamper, launch, fill };
+    CUevent start, end;
+    float times[RUNS];
+
+    CU(cuEventCreate(&start, 0));
+    CU(cuEventCreate(&end, 0));
+    plan(metric, params, &launcher);
+    const CUdeviceptr record = buffer_get(&device.record, metric->record_size);
+    for (unsigned r = 0; r < RUNS; r++) {
+        CU(cuEventRecord(start, device.stream));
+        for (unsigned f = 0; f < FRAMES; f++)
+            assert_int_equal(d->enqueue(params, &launcher, &frames[f % n_sets], device.work.address, record), 0);
+        CU(cuEventRecord(end, device.stream));
+        CU(cuEventSynchronize(end));
+        CU(cuEventElapsedTime(&times[r], start, end));
+    }
+    CU(cuEventDestroy_v2(start));
+    CU(cuEventDestroy_v2(end));
+    qsort(times, RUNS, sizeof(times[0]), by_value);
+    return times[RUNS / 2] * 1000 / FRAMES;
+}
+
+static void print_times(uint32_t width, uint32_t height, uint32_t depth)
+{
+    static const struct {
+        unsigned m;
+        const char *options;
+    } cases[] = {
+        { 0, "" },
+        { 0, "enable_chroma=false" },
+        { 1, "" },
+        { 2, "" },
+        { 2, "enable_lcs=true" },
+        { 2, "scale=1" },
+        { 2, "scale=1:enable_lcs=true" },
+        { 2, "scale=2" },
+        { 2, "scale=3" },
+    };
+    const int32_t bytes = depth > 8 ? 2 : 1;
+    const int64_t pitch = ((int64_t)width * bytes + 255) / 256 * 256;
+    const size_t luma = (size_t)pitch * height, size = luma + luma / 2 + 256; /* NV12, P010 and the like */
+    unsigned n_sets = (unsigned)(400000000 / size / 2 + 3);
+    static Buffer buffers[2 * MOST_SETS];
+    VgDeviceFrame frames[MOST_SETS];
+    uint8_t *random = malloc(size);
+    uint64_t seed = 1;
+
+    assert_non_null(random);
+    n_sets = n_sets < MOST_SETS ? n_sets : MOST_SETS;
+    memset(frames, 0, sizeof(frames));
+    for (unsigned i = 0; i < 2 * n_sets; i++) {
+        for (size_t k = 0; k + 1 < size; k += 2) {
+            seed = seed * 6364136223846793005u + 1442695040888963407u;
+            random[k] = (uint8_t)(seed >> 40);
+            random[k + 1] = (uint8_t)(seed >> 48);
+        }
+        CU(cuMemcpyHtoD_v2(buffer_get(&buffers[i], size), random, size));
+    }
+    for (unsigned s = 0; s < n_sets; s++)
+        for (unsigned k = 0; k <= VG_MAX_LAG; k++)
+            for (int c = 0; c < 3; c++) {
+                VgDevicePlane plane = {
+                    .address =
+                        buffers[2 * ((s + n_sets - k) % n_sets)].address + (c ? luma + (uint64_t)((c - 1) * bytes) : 0),
+                    .pitch = pitch,
+                    .width = (int32_t)(c ? width / 2 : width),
+                    .height = (int32_t)(c ? height / 2 : height),
+                    .step = c ? 2 * bytes : bytes,
+                    .sample_bytes = bytes,
+                    .shift = bytes == 2 ? 16 - (int32_t)depth : 0,
+                };
+                frames[s].index = 2;
+                frames[s].ref[k][c] = plane;
+                plane.address += buffers[2 * s + 1].address - buffers[2 * ((s + n_sets - k) % n_sets)].address;
+                frames[s].dist[k][c] = plane;
+            }
+    printf("microseconds a frame, %ux%u, %u bits, semi-planar, %u pairs of pictures in turn\n", width, height, depth,
+           n_sets);
+    for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const HarnessCase c = { { width, height, VG_CHROMA_420, depth }, cases[i].options };
+        uint8_t params[256] = { 0 };
+        harness_params(metrics[cases[i].m].metric, &c, params);
+        const float time = time_frames(metrics[cases[i].m].metric, params, frames, n_sets);
+        printf("%-10s %-24s %9.2f\n", metrics[cases[i].m].metric->info.name, cases[i].options, time);
+    }
+    for (unsigned i = 0; i < 2 * n_sets; i++)
+        buffer_free(&buffers[i]);
+    free(random);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(psnr_agrees),
+        cmocka_unit_test(motion_agrees),
+        cmocka_unit_test(both_lags_agree),
+        cmocka_unit_test(float_ssim_agrees),
+        cmocka_unit_test(large_pictures_agree),
+        cmocka_unit_test(sums_in_order),
+        cmocka_unit_test(waves_of_other_sizes_agree),
+        cmocka_unit_test(psnr_golden_clips),
+        cmocka_unit_test(motion_golden_clips),
+        cmocka_unit_test(float_ssim_golden_clips),
+        cmocka_unit_test(planted_faults_are_seen),
+    };
+    if (argc == 5 && !strcmp(argv[1], "--time")) {
+        open_device(NULL);
+        print_times((uint32_t)atoi(argv[2]), (uint32_t)atoi(argv[3]), (uint32_t)atoi(argv[4]));
+        return close_device(NULL);
+    }
+    return cmocka_run_group_tests(tests, open_device, close_device);
+}
