@@ -10,6 +10,7 @@
 #ifndef VG_BACKEND_H
 #define VG_BACKEND_H
 
+#include "engine/device.h"
 #include "engine/log.h"
 #include "engine/metric.h"
 
@@ -29,6 +30,16 @@ typedef struct VgPlan {
     unsigned n_threads;          /* at most this many tasks at once, at least 1 */
     unsigned lag[VG_N_SIDES];    /* earlier frames of each side that passes look back at */
     unsigned planes[VG_N_SIDES]; /* their components: VG_PLANE_*; others are not there to be read */
+    VgMemory memory;             /* of all pictures */
+    const VgDeviceTable *device; /* NULL: none */
+    VgDeviceChoice choice;
+    /**
+     * Earlier pictures are not handed over: the back end keeps what it will look back at. Set for pictures in device
+     * memory by history=copy, and always for pictures that are uploaded.
+     */
+    int copy_history;
+    VgFallback fallback;
+    uint32_t parity_every; /* 0: no parity */
 } VgPlan;
 
 /** A frame's pictures: index [k] is the frame k before; NULL where it does not exist or is not asked for. */
@@ -56,10 +67,22 @@ typedef struct VgBackend {
      * longer read; 0: not yet (only if !wait); or an error.
      */
     int (*finish)(void *context, unsigned slot, int wait, const uint8_t **records);
+    /** After the last frame has been finished: what is to be said of the whole clip. NULL: nothing. */
+    void (*flush)(void *context);
+    /** See vg_scorer_parity(); NULL: no parity. */
+    uint64_t (*parity)(void *context, uint64_t *compared);
     /** Ends all work, finished or not, and frees everything. */
     void (*close)(void **context);
 } VgBackend;
 
+/** Worker threads; pictures in host memory. */
 extern const VgBackend vg_backend_cpu;
+/** plan->device; pictures in its memory or in the host's. */
+extern const VgBackend vg_backend_device;
+/**
+ * Both of them: passes that the device cannot do go to the CPU (fallback), and the CPU's records of some frames are
+ * compared with the device's (parity). Pictures in device memory are downloaded for the CPU.
+ */
+extern const VgBackend vg_backend_both;
 
 #endif

@@ -64,6 +64,16 @@ typedef struct VgScoreContext {
     const void *options;
 } VgScoreContext;
 
+/** A member of a record, or an array of them: for messages about records that differ. */
+typedef struct VgRecordField {
+    const char *name;
+    enum { VG_FIELD_I32, VG_FIELD_U32, VG_FIELD_I64, VG_FIELD_U64, VG_FIELD_F32, VG_FIELD_F64 } type;
+    size_t offset;
+    unsigned count; /* of elements; 1: not an array */
+} VgRecordField;
+
+struct VgDeviceMetric; /* kernels/kernel_host.h */
+
 typedef struct VgMetric {
     VgMetricInfo info;
     size_t options_size;
@@ -92,6 +102,8 @@ typedef struct VgMetric {
     int (*merge_params)(void *params, const void *other);
 
     const VgCpuMetric *cpu;
+    const struct VgDeviceMetric *device; /* NULL: there are no kernels */
+    const VgRecordField *fields;         /* all bytes of the record, in order; ended by an entry without a name */
 
     /** Turns the record of frame `frame` (called in order of frames) into scores. `state` starts zeroed. */
     int (*score)(const VgScoreContext *context, void *state, uint64_t frame, const void *record, VgEmit *emit);

@@ -78,6 +78,38 @@ typedef enum VgLogLevel {
 /** Receives one message, without a line break at its end. `opaque` is the pointer given beside the function. */
 typedef void (*VgLogFn)(void *opaque, VgLogLevel level, const char *message);
 
+/* ---- Where things happen ---------------------------------------------------------------------------------------- */
+
+/** Where the samples of pictures are. */
+typedef enum VgMemory {
+    VG_MEMORY_HOST,
+    VG_MEMORY_CUDA /**< in the memory of an NVIDIA device; addresses are those of the driver (CUdeviceptr) */
+} VgMemory;
+
+/** Who makes scores. Never changes one. */
+typedef enum VgBackendKind {
+    VG_BACKEND_AUTO, /**< the device whose memory holds the pictures; for pictures in host memory, the CPU */
+    VG_BACKEND_CPU,  /**< pictures in device memory are downloaded */
+    VG_BACKEND_CUDA, /**< pictures in host memory are uploaded, beside the kernels' work */
+    VG_BACKEND_HIP   /**< not built in yet */
+} VgBackendKind;
+
+/** How temporal metrics keep earlier pictures when a device scores. */
+typedef enum VgHistory {
+    VG_HISTORY_AUTO, /**< by reference; pictures that the library uploads are kept by what was uploaded */
+    VG_HISTORY_REF,  /**< pictures are held longer: up to in_flight + look-back of each input */
+    VG_HISTORY_COPY  /**< what is looked at again is copied on the device: up to in_flight pictures are held */
+} VgHistory;
+
+/** What happens when the device cannot do a request, or is not there when the scorer is made. */
+typedef enum VgFallback {
+    VG_FALLBACK_ERROR, /**< it is refused */
+    VG_FALLBACK_CPU    /**< the CPU does it, with a warning that says why */
+} VgFallback;
+
+/** Whether this build of the library has such a back end (AUTO and CPU: always). Says nothing of this machine. */
+VG_API int vg_backend_built_in(VgBackendKind kind);
+
 /* ---- Pictures --------------------------------------------------------------------------------------------------- */
 
 typedef enum VgChroma {
@@ -119,6 +151,12 @@ typedef struct VgPicture {
     uint32_t step[3];      /**< bytes from a sample to the next on its right: a multiple of sample_bytes, up to 64 */
     void (*release)(void *ref); /**< called once when the samples are no longer needed; may be NULL */
     void *ref;                  /**< handed to `release`: what keeps the samples alive */
+    VgMemory memory;            /**< must equal the scorer's; `data` are then addresses of that memory */
+    /**
+     * Device memory: the stream (CUstream) in which the samples were or are being made; NULL is the default stream. The scorer reads after what was
+     * enqueued there before the submit; nobody has to wait.
+     */
+    void *stream;
 } VgPicture;
 
 /* ---- Metrics and their options ---------------------------------------------------------------------------------- */
@@ -188,11 +226,26 @@ typedef struct VgScorerConfig {
     uint32_t in_flight;   /**< frames being scored at once, 1 to VG_MAX_IN_FLIGHT; 0: 3 */
     VgLogFn log;          /**< NULL: messages are dropped */
     void *log_opaque;
+    VgBackendKind backend;
+    VgMemory memory; /**< of all pictures */
+    /**
+     * With pictures in device memory: the context (CUcontext) that they belong to; required. With pictures in host
+     * memory: a context to work in, or NULL for the primary context of `device`. It must live longer than the scorer.
+     */
+    void *device_context;
+    const char *device; /**< without a context: index ("0") or PCI id ("0000:65:00.0"); NULL or "": the first one */
+    VgFallback fallback;
+    VgHistory history;
+    /**
+     * Parity: every Nth frame is scored by the CPU reference, too, and the records compared byte for byte; 0: none. The
+     * first difference is logged as an error, and counts at the flush; see vg_scorer_parity().
+     */
+    uint32_t parity_every;
 } VgScorerConfig;
 
 /* clang-format off */
 #ifdef __cplusplus
-#define VG_SCORER_CONFIG_INIT { sizeof(VgScorerConfig), {}, nullptr, 0, 0, 0, nullptr, nullptr }
+#define VG_SCORER_CONFIG_INIT { sizeof(VgScorerConfig), {}, nullptr, 0, 0, 0, nullptr, nullptr, VG_BACKEND_AUTO, VG_MEMORY_HOST, nullptr, nullptr, VG_FALLBACK_ERROR, VG_HISTORY_AUTO, 0 }
 #else
 #define VG_SCORER_CONFIG_INIT { .size = sizeof(VgScorerConfig) }
 #endif
@@ -203,7 +256,8 @@ typedef struct VgScorerConfig {
  * Makes a scorer. Strings of the configuration are copied.
  *
  * @return 0 and a scorer in *scorer; or, with *scorer NULL: -EINVAL for a geometry, feature or option that cannot be
- *         scored (the message says which and why), -ENOMEM, -EAGAIN if threads cannot be started
+ *         scored (the message says which and why), -ENOMEM, -EAGAIN if threads cannot be started; of a device: -ENOSYS
+ *         for a back end that is not built in, -ENODEV without driver or device, -ENOMEM without memory, -EIO and others
  */
 VG_API int vg_scorer_create(VgScorer **scorer, const VgScorerConfig *config);
 
@@ -252,6 +306,12 @@ VG_API unsigned vg_scorer_lookahead(const VgScorer *scorer);
 
 /** Earlier frames whose pictures are held for temporal metrics (0 to 2). */
 VG_API unsigned vg_scorer_lookback(const VgScorer *scorer);
+
+/**
+ * What parity has found so far: the number of records (one a frame and pixel pass) that differed; *compared becomes the
+ * number of those that were compared. Both are 0 without parity.
+ */
+VG_API uint64_t vg_scorer_parity(const VgScorer *scorer, uint64_t *compared);
 
 /* ---- Scores ----------------------------------------------------------------------------------------------------- */
 

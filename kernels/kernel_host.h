@@ -38,6 +38,8 @@ typedef struct VgLauncher {
 
 typedef struct VgDeviceMetric {
     const char *const *kernels; /* names of all kernels that enqueue() may launch; ended by NULL */
+    /** Whether the device can do these parameters; if not, writes the reason to `why`. NULL: it can do all. */
+    int (*check)(const void *params, char *why, size_t why_size);
     /** Bytes of work memory for these parameters, aligned to 256 by the caller; 0: none. */
     size_t (*work_size)(const void *params);
     /** Once, before the first frame: brings work memory into the state that launches expect and leave it in. */
