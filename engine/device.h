@@ -60,7 +60,7 @@ struct VgDeviceTable {
     const char *name;   /* "CUDA", for messages */
     const char *option; /* "cuda": what users call it */
 
-    /** Opens a driver and a device. On failure *device is NULL and the reason, with its remedy, is logged at `level`. */
+    /** Opens a driver and a device. On failure *device is NULL, and the reason is logged, with its remedy. */
     int (*open)(VgDevice **device, const VgDeviceChoice *choice, const VgLog *log);
     void (*close)(VgDevice **device);
 

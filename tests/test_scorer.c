@@ -586,7 +586,13 @@ static void stub_close(void **context)
     stub.open--;
 }
 
-static const VgBackend stub_backend = { "stub", stub_open, stub_submit, stub_finish, stub_close };
+static const VgBackend stub_backend = {
+    .name = "stub",
+    .open = stub_open,
+    .submit = stub_submit,
+    .finish = stub_finish,
+    .close = stub_close,
+};
 
 static void errors_of_the_back_end_end_the_run_cleanly(void **state)
 {

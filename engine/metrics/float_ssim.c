@@ -13,6 +13,7 @@
 #include "engine/metric.h"
 #include "engine/metrics/order.h"
 #include "engine/metrics/depth.h"
+#include "kernels/kernel_host.h"
 #include "shared_math/float_ssim.h"
 
 typedef struct SsimOptions {
@@ -167,5 +168,6 @@ const VgMetric vg_metric_float_ssim = {
     .make_params = make_params,
     .merge_params = merge_params,
     .cpu = &vg_cpu_float_ssim,
+    .device = &vg_device_float_ssim,
     .score = score,
 };

@@ -10,6 +10,7 @@
 #include "cpu_ref/metrics.h"
 #include "engine/metric.h"
 #include "engine/metrics/order.h"
+#include "kernels/kernel_host.h"
 #include "shared_math/motion.h"
 
 typedef struct MotionOptions {
@@ -210,6 +211,7 @@ const VgMetric vg_metric_motion = {
     .make_params = make_params,
     .merge_params = merge_params,
     .cpu = &vg_cpu_motion,
+    .device = &vg_device_motion,
     .score = score,
     .flush = flush,
 };

@@ -12,6 +12,7 @@
 #include "engine/metric.h"
 #include "engine/metrics/order.h"
 #include "engine/metrics/depth.h"
+#include "kernels/kernel_host.h"
 #include "shared_math/psnr.h"
 
 typedef struct PsnrOptions {
@@ -192,6 +193,7 @@ const VgMetric vg_metric_psnr = {
     .make_params = make_params,
     .merge_params = merge_params,
     .cpu = &vg_cpu_psnr,
+    .device = &vg_device_psnr,
     .score = score,
     .flush = flush,
 };

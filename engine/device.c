@@ -1,0 +1,118 @@
+/*
+ * Copyright (c) 2026 the vmaf_gpu authors
+ * SPDX-License-Identifier: BSD-2-Clause
+ *
+ * What all kinds of devices have in common: their errors, and which of them are built in.
+ */
+#include "engine/device.h"
+#include "kernels/image.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+int vg_backend_built_in(VgBackendKind kind)
+{
+    switch (kind) {
+    case VG_BACKEND_AUTO:
+    case VG_BACKEND_CPU:
+        return 1;
+    case VG_BACKEND_CUDA:
+        return vg_image_ptx_size || vg_image_cubin_size;
+    case VG_BACKEND_HIP:
+        break;
+    }
+    return 0;
+}
+
+int vg_device_errno(int native)
+{
+    switch (native) {
+    case 0:
+        return 0;
+    case 1: /* invalid value */
+        return -EINVAL;
+    case 2: /* out of memory */
+        return -ENOMEM;
+    case 3:   /* not initialised */
+    case 100: /* no device */
+    case 101: /* no such device */
+        return -ENODEV;
+    case 200: /* invalid image */
+    case 209: /* nothing for this device in the image */
+    case 218: /* invalid PTX */
+    case 222: /* PTX of a version that the driver does not know */
+        return -ENOEXEC;
+    case 500: /* not found */
+        return -ENOENT;
+    case 600: /* not ready */
+        return -EAGAIN;
+    case 801: /* not supported */
+        return -ENOTSUP;
+    default:
+        return -EIO;
+    }
+}
+
+int vg_device_lost(const VgDevice *device)
+{
+    switch (device->native) {
+    case 4:   /* the driver shuts down */
+    case 214: /* memory error that could not be corrected */
+    case 220: /* the same of NVLink */
+    case 700: /* illegal address */
+    case 702: /* a kernel ran too long */
+    case 709: /* the context was destroyed */
+    case 710: /* assertion in a kernel */
+    case 714: /* stack error */
+    case 715: /* illegal instruction */
+    case 716: /* misaligned address */
+    case 717: /* invalid address space */
+    case 718: /* invalid program counter */
+    case 719: /* launch failed */
+        return 1;
+    default:
+        return 0;
+    }
+}
+
+static const char *remedy(const VgDevice *device, int error)
+{
+    if (vg_device_lost(device))
+        return ". The device does not answer this program any more: start it again; the system's log may say why";
+    switch (error) {
+    case -ENOMEM:
+        return ". End other programs that use the device, or lower in_flight";
+    case -ENODEV:
+        return ". Make sure that the driver is loaded and that this user, container and environment may see the device";
+    case -ENOEXEC:
+        return ". Update the driver, or build the library for this device";
+    default:
+        return "";
+    }
+}
+
+int vg_device_report(const VgDevice *device, const VgLog *log, int error, const char *doing, ...)
+{
+    char what[400];
+    va_list args;
+    va_start(args, doing);
+    vsnprintf(what, sizeof(what), doing, args);
+    va_end(args);
+
+    const char *name = NULL, *text = NULL;
+    if (device->native)
+        device->table->error_text((VgDevice *)device, device->native, &name, &text);
+    else
+        text = strerror(-error); /* no driver's error */
+    /* Calls are known by their names without the version of their binary interface. */
+    const char *call = device->native && device->call ? device->call : "", *version = strstr(call, "_v2");
+    int call_size = (int)(version ? (size_t)(version - call) : strlen(call));
+    if (device->native)
+        vg_log(log, VG_LOG_ERROR, "%s: %.*s: %s (%d, %s)%s", what, call_size, call, name ? name : "unknown error",
+               device->native, text ? text : "no text", remedy(device, error));
+    else
+        vg_log(log, VG_LOG_ERROR, "%s: %s%s", what, text, remedy(device, error));
+    return error;
+}
