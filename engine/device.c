@@ -101,18 +101,16 @@ int vg_device_report(const VgDevice *device, const VgLog *log, int error, const 
     vsnprintf(what, sizeof(what), doing, args);
     va_end(args);
 
+    if (vg_device_errno(device->native) != error) { /* the driver has nothing to do with it */
+        vg_log(log, VG_LOG_ERROR, "%s: %s", what, strerror(-error));
+        return error;
+    }
     const char *name = NULL, *text = NULL;
-    if (device->native)
-        device->table->error_text((VgDevice *)device, device->native, &name, &text);
-    else
-        text = strerror(-error); /* no driver's error */
+    device->table->error_text((VgDevice *)device, device->native, &name, &text);
     /* Calls are known by their names without the version of their binary interface. */
-    const char *call = device->native && device->call ? device->call : "", *version = strstr(call, "_v2");
-    int call_size = (int)(version ? (size_t)(version - call) : strlen(call));
-    if (device->native)
-        vg_log(log, VG_LOG_ERROR, "%s: %.*s: %s (%d, %s)%s", what, call_size, call, name ? name : "unknown error",
-               device->native, text ? text : "no text", remedy(device, error));
-    else
-        vg_log(log, VG_LOG_ERROR, "%s: %s%s", what, text, remedy(device, error));
+    const char *version = strstr(device->call, "_v2");
+    int call_size = (int)(version ? (size_t)(version - device->call) : strlen(device->call));
+    vg_log(log, VG_LOG_ERROR, "%s: %.*s: %s (%d, %s)%s", what, call_size, device->call, name ? name : "unknown error",
+           device->native, text ? text : "no text", remedy(device, error));
     return error;
 }
