@@ -548,23 +548,23 @@ static int is_read(const DeviceContext *c, VgSide side, int scored)
     return any;
 }
 
-/* Has the new pictures where the stream's next work can read them. */
+/* Has the stream's next work find the new pictures: after their producers, or after their upload. */
 static int enqueue_pictures(DeviceContext *c, DeviceSlot *slot, const VgPicture *const new[VG_N_SIDES], int scored)
 {
-    int err = 0;
+    int err = 0, n = 0;
     for (int side = 0; !err && side < VG_N_SIDES; side++) {
         if (!is_read(c, side, scored))
             continue;
         if (uploads(c))
             err = upload(c, slot, side, new[side]);
-        else if (side == 0 || new[side]->stream != new[0]->stream || !is_read(c, 0, scored))
+        else if (!n || new[side]->stream != new[0]->stream)
             err = wait_for_producer(c, new[side]->stream);
+        n++;
     }
-    if (!err && uploads(c))
-        err = c->table->record(c->device, slot->uploaded, c->upload_stream);
-    if (!err && uploads(c))
-        err = c->table->stream_wait(c->device, c->stream, slot->uploaded);
-    return err;
+    if (err || !n || !uploads(c))
+        return err;
+    err = c->table->record(c->device, slot->uploaded, c->upload_stream);
+    return err ? err : c->table->stream_wait(c->device, c->stream, slot->uploaded);
 }
 
 /* Fills planes[k][component] of one side with what passes may read. */

@@ -317,6 +317,14 @@ SG_API unsigned long softgpu_waits(unsigned long *spinning)
     return n;
 }
 
+SG_API size_t softgpu_pending(void)
+{
+    lock();
+    size_t n = sg_pending();
+    unlock();
+    return n;
+}
+
 SG_API unsigned long softgpu_complaints(void)
 {
     lock();

@@ -254,6 +254,8 @@ void sg_wait(SgToken *token);
 /** Waits for all streams of a device, or all there are if it is -1. */
 void sg_drain(CUdevice device);
 void sg_drain_context(CUcontext context);
+/** Operations of all streams that are not done. */
+size_t sg_pending(void);
 /** Random progress, if the order says so. */
 void sg_progress(void);
 /** Frees destroyed streams whose work is done. */

@@ -116,11 +116,11 @@ static CUresult allocate_here(SgKind kind, size_t size, SgMemory **memory)
     return err ? err : allocate(kind, context, size, memory);
 }
 
-/** Releases memory that begins there, after all work of its device. */
+/** Releases memory that begins there, after all work of its device. Of a lost device no context can be made current. */
 static CUresult release(SgKind kind, const void *at)
 {
     CUcontext context = NULL;
-    CUresult err = sg_current(&context);
+    CUresult err = sg.lost ? CUDA_SUCCESS : sg_current(&context);
     if (err)
         return err;
     err = sg_capture_unsafe();

@@ -65,6 +65,9 @@ void softgpu_set_memory(size_t bytes);
  */
 unsigned long softgpu_waits(unsigned long *spinning);
 
+/** Operations that are enqueued and not done yet, in all streams. */
+size_t softgpu_pending(void);
+
 /** Calls answered with an error because of misuse, each explained on standard error. */
 unsigned long softgpu_complaints(void);
 

@@ -182,6 +182,24 @@ void sg_drain_context(CUcontext context)
     drain(-1, context);
 }
 
+static size_t n_operations(CUstream stream)
+{
+    size_t n = 0;
+    for (const SgOp *op = stream->head; op; op = op->next)
+        n++;
+    return n;
+}
+
+size_t sg_pending(void)
+{
+    size_t n = 0;
+    for (SgObject *o = sg.objects; o; o = o->next)
+        n += o->kind == SG_STREAM ? n_operations((CUstream)o) : 0;
+    for (CUstream s = sg.destroyed_streams; s; s = s->next_destroyed)
+        n += n_operations(s);
+    return n;
+}
+
 /* ---- queueing ---- */
 
 CUresult sg_stream(CUstream handle, CUstream *stream)
