@@ -795,6 +795,7 @@ static void what_is_used_is_said(void **state)
     device.check = NULL;
     device.kernels = (const char *const[]){ "no_such_kernel", NULL };
     run_frames(&run);
+    gpu.complaints++;
     assert_int_equal(run.error, -ENOENT);
     assert_true(
         messages_contain(&run.messages, "E kernel no_such_kernel: cuModuleGetFunction: CUDA_ERROR_NOT_FOUND (500"));
