@@ -12,6 +12,7 @@
 #include "shared_math/float_ssim.h"
 #include "shared_math/psnr.h"
 #include "tests/messages.h"
+#include "tests/pictures.h"
 #include "tests/softgpu/driver_api.h"
 #include "tests/softgpu/softgpu.h"
 
@@ -28,172 +29,23 @@ static struct {
 
 /* ---- Pictures ---------------------------------------------------------------------------------------------------- */
 
-/* How samples lie in memory. */
-typedef struct Layout {
-    const char *name;
-    uint32_t sample_bytes, shift;
-    uint32_t apart;  /* samples from one to the next of the same component */
-    int interleaved; /* Cb and Cr share rows */
-    int bottom_up;
-    size_t gap; /* bytes between rows */
-    int cr_first;
-} Layout;
+static const PictureLayout planar = { .name = "planar", .sample_bytes = 1 };
 
-static const Layout planar = { .name = "planar", .sample_bytes = 1, .apart = 1 };
-
-static const Layout layouts_8[] = {
-    { .name = "planar", .sample_bytes = 1, .apart = 1, .gap = 13 },
-    { .name = "nv12", .sample_bytes = 1, .apart = 1, .interleaved = 1, .gap = 32 },
-    { .name = "nv21, bottom up", .sample_bytes = 1, .apart = 1, .interleaved = 1, .bottom_up = 1, .cr_first = 1 },
-    { .name = "bottom up", .sample_bytes = 1, .apart = 1, .bottom_up = 1, .gap = 5 },
-    { .name = "words", .sample_bytes = 2, .shift = 3, .apart = 1, .gap = 2 },
+static const PictureLayout layouts_8[] = {
+    { .name = "planar", .sample_bytes = 1, .gap = 13, .lead = 5 },
+    { .name = "nv12", .sample_bytes = 1, .interleaved = 1, .gap = 32 },
+    { .name = "nv21, bottom up", .sample_bytes = 1, .interleaved = 1, .bottom_up = 1, .cr_first = 1 },
+    { .name = "bottom up", .sample_bytes = 1, .bottom_up = 1, .gap = 5 },
+    { .name = "words", .sample_bytes = 2, .shift = 3, .gap = 2 },
     { .name = "samples apart", .sample_bytes = 1, .apart = 7, .gap = 3 },
     { .name = "words apart, interleaved", .sample_bytes = 2, .shift = 8, .apart = 3, .interleaved = 1 },
 };
-static const Layout layouts_10[] = {
-    { .name = "planar", .sample_bytes = 2, .apart = 1 },
-    { .name = "p010", .sample_bytes = 2, .shift = 6, .apart = 1, .interleaved = 1, .gap = 64 },
-    { .name = "high bits, bottom up", .sample_bytes = 2, .shift = 6, .apart = 1, .bottom_up = 1 },
+static const PictureLayout layouts_10[] = {
+    { .name = "planar", .sample_bytes = 2 },
+    { .name = "p010", .sample_bytes = 2, .shift = 6, .interleaved = 1, .gap = 64 },
+    { .name = "high bits, bottom up", .sample_bytes = 2, .shift = 6, .bottom_up = 1 },
 };
-
-static uint32_t hash(uint32_t a, uint32_t b)
-{
-    uint32_t h = a * 2654435761u ^ (b + 0x9e3779b9u) * 2246822519u;
-    h = (h ^ h >> 15) * 3266489917u;
-    return h ^ h >> 13;
-}
-
-/* The sample of that place, whatever the layout. */
-static uint32_t sample_of(const VgGeometry *g, unsigned seed, int component, uint32_t x, uint32_t y)
-{
-    return hash(seed * 4 + (unsigned)component, y * 4096 + x) >> (32 - g->bit_depth);
-}
-
-/* Describes a picture at `start` and fills it, with noise in all gaps; returns its size. NULL: only asks for the size. */
-static size_t draw(VgPicture *p, const VgGeometry *g, const Layout *l, unsigned seed, uint8_t *start)
-{
-    size_t size = 0;
-    *p = (VgPicture){ .size = sizeof(*p), .geometry = *g, .sample_bytes = l->sample_bytes, .shift = l->shift };
-    const int n = g->chroma == VG_CHROMA_400 ? 1 : 3;
-    for (int c = 0; c < n; c++) {
-        const uint32_t width = (g->width + (c && g->chroma != VG_CHROMA_444)) >> (c && g->chroma != VG_CHROMA_444);
-        const uint32_t height = (g->height + (c && g->chroma == VG_CHROMA_420)) >> (c && g->chroma == VG_CHROMA_420);
-        const uint32_t shared = c && l->interleaved ? 2 : 1;
-        p->step[c] = l->sample_bytes * l->apart * shared;
-        const size_t pitch = (size_t)width * p->step[c] + l->gap;
-        size_t at = size;
-        if (shared == 2)
-            at += (c == 2) != l->cr_first ? l->sample_bytes * l->apart : 0;
-        if (l->bottom_up)
-            at += pitch * (height - 1);
-        p->pitch[c] = l->bottom_up ? -(ptrdiff_t)pitch : (ptrdiff_t)pitch;
-        p->data[c] = (const void *)((uintptr_t)start + at);
-        if (shared == 1 || c == 2)
-            size += pitch * height;
-    }
-    for (size_t i = 0; start && i < size; i++)
-        start[i] = (uint8_t)hash(seed + 77, (uint32_t)i);
-    for (int c = 0; start && c < n; c++) {
-        for (uint32_t y = 0; y < (c && g->chroma == VG_CHROMA_420 ? (g->height + 1) / 2 : g->height); y++) {
-            for (uint32_t x = 0; x < (c && g->chroma != VG_CHROMA_444 ? (g->width + 1) / 2 : g->width); x++) {
-                uint8_t *at = (uint8_t *)p->data[c] + (ptrdiff_t)y * p->pitch[c] + x * p->step[c];
-                /* Bits below the shift belong to nobody. */
-                const uint32_t word =
-                    sample_of(g, seed, c, x, y) << l->shift | (hash(seed, x) & ((1u << l->shift) - 1));
-                const uint16_t wide = (uint16_t)word;
-                if (l->sample_bytes == 2)
-                    memcpy(at, &wide, 2);
-                else
-                    *at = (uint8_t)word;
-            }
-        }
-    }
-    return size;
-}
-
-/* Where pictures of one side come from. Device surfaces are used again, as decoders do. */
-typedef struct Source {
-    VgMemory memory;
-    CUstream stream;
-    int held, most_held;
-    struct Surface *free;
-} Source;
-
-typedef struct Surface {
-    struct Surface *next;
-    Source *source;
-    void *memory; /* of the host or the device */
-    size_t size;
-} Surface;
-
-/* Who reads a surface after its release gets other scores. */
-static void release(void *ref)
-{
-    Surface *s = ref;
-    s->source->held--;
-    s->next = s->source->free;
-    s->source->free = s;
-    if (s->source->memory == VG_MEMORY_HOST)
-        memset(s->memory, 0xdd, s->size);
-    else
-        OK(cuMemsetD8Async((CUdeviceptr)(uintptr_t)s->memory, 0xdd, s->size, s->source->stream));
-}
-
-static Surface *get_surface(Source *source, size_t size)
-{
-    CUdeviceptr address;
-    Surface *s = source->free;
-    if (s) {
-        source->free = s->next;
-        return s;
-    }
-    s = malloc(sizeof(*s));
-    *s = (Surface){ .source = source, .size = size };
-    if (source->memory == VG_MEMORY_HOST) {
-        s->memory = malloc(size);
-    } else {
-        OK(cuMemAlloc_v2(&address, size));
-        s->memory = (void *)(uintptr_t)address;
-    }
-    return s;
-}
-
-static VgPicture take(Source *source, const VgGeometry *g, const Layout *layout, unsigned seed)
-{
-    VgPicture p;
-    const size_t size = draw(&p, g, layout, seed, NULL);
-    Surface *s = get_surface(source, size);
-    if (source->memory == VG_MEMORY_HOST) {
-        draw(&p, g, layout, seed, s->memory);
-    } else {
-        uint8_t *bytes = malloc(size);
-        draw(&p, g, layout, seed, bytes);
-        OK(cuMemcpyHtoDAsync_v2((CUdeviceptr)(uintptr_t)s->memory, bytes, size, source->stream));
-        for (int c = 0; c < 3 && p.data[c]; c++)
-            p.data[c] = (uint8_t *)s->memory + ((const uint8_t *)p.data[c] - bytes);
-        free(bytes);
-        p.memory = VG_MEMORY_CUDA;
-        p.stream = source->stream;
-    }
-    p.release = release;
-    p.ref = s;
-    if (++source->held > source->most_held)
-        source->most_held = source->held;
-    return p;
-}
-
-static void end_source(Source *source)
-{
-    assert_int_equal(source->held, 0);
-    for (Surface *s = source->free, *next; s; s = next) {
-        next = s->next;
-        if (source->memory == VG_MEMORY_HOST)
-            free(s->memory);
-        else
-            OK(cuMemFree_v2((CUdeviceptr)(uintptr_t)s->memory));
-        free(s);
-    }
-}
+static const PictureLayout packed = { .name = "packed", .sample_bytes = 2, .shift = 2, .packed = 4, .gap = 4 };
 
 /* ---- Runs -------------------------------------------------------------------------------------------------------- */
 
@@ -206,7 +58,7 @@ static const VgGeometry small_8 = { 35, 27, VG_CHROMA_420, 8 };
 typedef struct Run {
     VgScorerConfig config;
     const VgBackend *backend; /* NULL: the configuration's */
-    const Layout *ref, *dist;
+    const PictureLayout *ref, *dist;
     unsigned frames;
     Messages messages;
     uint64_t compared, different;
@@ -225,10 +77,10 @@ static Run make_run(VgMemory memory, VgBackendKind backend, const char *features
     return run;
 }
 
-static int submit(Run *run, VgScorer *s, Source *ref, Source *dist, unsigned frame)
+static int submit(Run *run, VgScorer *s, PictureSource *ref, PictureSource *dist, unsigned frame)
 {
-    VgPicture d = take(dist, &run->config.geometry, run->dist, 2 * frame);
-    VgPicture r = take(ref, &run->config.geometry, run->ref, 2 * frame + 1);
+    VgPicture d = picture_take(dist, &run->config.geometry, run->dist, 2 * frame);
+    VgPicture r = picture_take(ref, &run->config.geometry, run->ref, 2 * frame + 1);
     int err;
     while ((err = vg_scorer_submit(s, &d, &r)) == -EAGAIN) {
         err = vg_scorer_collect(s, VG_WAIT_ONE);
@@ -236,8 +88,8 @@ static int submit(Run *run, VgScorer *s, Source *ref, Source *dist, unsigned fra
             break;
     }
     if (err < 0) { /* they remained ours */
-        release(d.ref);
-        release(r.ref);
+        d.release(d.ref);
+        r.release(r.ref);
         return err;
     }
     assert_true(dist->held <= (int)s->plan.in_flight);
@@ -266,8 +118,8 @@ static char *run_all(Run *run, int *error)
 {
     VgScorer *s;
     char *scores = NULL;
-    Source ref = { .memory = run->config.memory, .stream = gpu.streams[VG_REF] };
-    Source dist = { .memory = run->config.memory, .stream = gpu.streams[VG_DIST] };
+    PictureSource ref = { .memory = run->config.memory, .stream = gpu.streams[VG_REF] };
+    PictureSource dist = { .memory = run->config.memory, .stream = gpu.streams[VG_DIST] };
     memset(&run->messages, 0, sizeof(run->messages));
     run->config.log_opaque = &run->messages;
     int err = vg_scorer_create_on(&s, &run->config, run->backend);
@@ -284,8 +136,8 @@ static char *run_all(Run *run, int *error)
         run->lookback = vg_scorer_lookback(s);
     }
     vg_scorer_free(&s);
-    end_source(&ref);
-    end_source(&dist);
+    picture_source_end(&ref);
+    picture_source_end(&dist);
     *error = err;
     return scores;
 }
@@ -437,8 +289,8 @@ static void reads_every_layout(void **state)
     };
     for (size_t g = 0; g < sizeof(geometries) / sizeof(geometries[0]); g++) {
         const int deep = geometries[g].bit_depth > 8;
-        const Layout *layouts = deep ? layouts_10 : layouts_8;
-        const size_t n = deep ? sizeof(layouts_10) / sizeof(Layout) : sizeof(layouts_8) / sizeof(Layout);
+        const PictureLayout *layouts = deep ? layouts_10 : layouts_8;
+        const size_t n = deep ? sizeof(layouts_10) / sizeof(layouts_10[0]) : sizeof(layouts_8) / sizeof(layouts_8[0]);
         Run run = make_run(VG_MEMORY_CUDA, VG_BACKEND_CUDA, lag_2);
         run.config.geometry = geometries[g];
         run.frames = 4;
@@ -455,6 +307,10 @@ static void reads_every_layout(void **state)
             check_run(&run, expected);
             assert_int_equal(run.lookback, 0);
         }
+        if (geometries[g].chroma == VG_CHROMA_444) {
+            run.ref = run.dist = &packed;
+            check_run(&run, expected);
+        }
         free(expected);
     }
 }
@@ -467,19 +323,19 @@ static void reads_rows_that_overlap(void **state)
     double scores[2];
     for (int on_device = 0; on_device < 2; on_device++) {
         Run run = make_run(on_device ? VG_MEMORY_CUDA : VG_MEMORY_HOST, VG_BACKEND_CPU, "psnr");
-        Source source = { .memory = run.config.memory, .stream = gpu.streams[0] };
+        PictureSource source = { .memory = run.config.memory, .stream = gpu.streams[0] };
         VgScorer *s;
         run.config.geometry = geometry;
         run.config.log_opaque = &run.messages;
         assert_int_equal(vg_scorer_create(&s, &run.config), 0);
-        VgPicture d = take(&source, &geometry, &planar, 1), r = take(&source, &geometry, &planar, 2);
+        VgPicture d = picture_take(&source, &geometry, &planar, 1), r = picture_take(&source, &geometry, &planar, 2);
         d.pitch[0] = 0;
         r.pitch[0] = 3;
         assert_int_equal(vg_scorer_submit(s, &d, &r), 0);
         assert_int_equal(vg_scorer_flush(s), 0);
         assert_int_equal(vg_scorer_score(s, 0, 0, &scores[on_device]), 0);
         vg_scorer_free(&s);
-        end_source(&source);
+        picture_source_end(&source);
     }
     assert_true(scores[0] == scores[1]);
 }
@@ -535,8 +391,8 @@ static uint64_t sse_of_cb(unsigned frame)
     uint64_t sum = 0;
     for (uint32_t y = 0; y < small_8.height / 2; y++) {
         for (uint32_t x = 0; x < small_8.width / 2; x++) {
-            const int64_t d =
-                (int64_t)sample_of(&small_8, 2 * frame, 1, x, y) - (int64_t)sample_of(&small_8, 2 * frame + 1, 1, x, y);
+            const int64_t d = (int64_t)picture_sample(&small_8, 2 * frame, 1, x, y) -
+                              (int64_t)picture_sample(&small_8, 2 * frame + 1, 1, x, y);
             sum += (uint64_t)(d * d);
         }
     }
@@ -888,18 +744,33 @@ static void a_device_without_kernels_still_has_the_pictures(void **state)
 enum { FRAMES = 3 };
 
 /* Three pairs that lie on the device, or in host memory, for all runs. */
-static void make_pairs(Source *source, VgPicture pairs[FRAMES][VG_N_SIDES])
+typedef struct Pairs {
+    PictureSource source;
+    VgPicture own[FRAMES][VG_N_SIDES], lent[FRAMES][VG_N_SIDES];
+} Pairs;
+
+static void make_pairs(Pairs *pairs, VgMemory memory)
 {
+    *pairs = (Pairs){ .source = { .memory = memory, .stream = gpu.streams[0] } };
     for (unsigned i = 0; i < FRAMES; i++) {
         for (int side = 0; side < VG_N_SIDES; side++) {
-            pairs[i][side] = take(source, &small_8, &planar, 2 * i + (side == VG_REF));
-            pairs[i][side].release = NULL;
+            pairs->own[i][side] = picture_take(&pairs->source, &small_8, &planar, 2 * i + (side == VG_REF));
+            pairs->lent[i][side] = pairs->own[i][side];
+            pairs->lent[i][side].release = NULL;
         }
     }
     OK(cuStreamSynchronize(gpu.streams[0]));
 }
 
-static int three_frames(Run *run, VgPicture pairs[FRAMES][VG_N_SIDES], char **scores)
+static void end_pairs(Pairs *pairs)
+{
+    for (unsigned i = 0; i < FRAMES; i++)
+        for (int side = 0; side < VG_N_SIDES; side++)
+            pairs->own[i][side].release(pairs->own[i][side].ref);
+    picture_source_end(&pairs->source);
+}
+
+static int three_frames(Run *run, const Pairs *pairs, char **scores)
 {
     VgScorer *s;
     *scores = NULL;
@@ -907,7 +778,7 @@ static int three_frames(Run *run, VgPicture pairs[FRAMES][VG_N_SIDES], char **sc
     run->config.log_opaque = &run->messages;
     int err = vg_scorer_create(&s, &run->config);
     for (unsigned i = 0; !err && i < FRAMES; i++) {
-        while ((err = vg_scorer_submit(s, &pairs[i][VG_DIST], &pairs[i][VG_REF])) == -EAGAIN)
+        while ((err = vg_scorer_submit(s, &pairs->lent[i][VG_DIST], &pairs->lent[i][VG_REF])) == -EAGAIN)
             if ((err = vg_scorer_collect(s, VG_WAIT_ONE)) < 0)
                 break;
         err = err > 0 ? 0 : err;
@@ -921,7 +792,7 @@ static int three_frames(Run *run, VgPicture pairs[FRAMES][VG_N_SIDES], char **sc
 }
 
 /* The nth driver call fails, for every n: gives the number of runs that failed. */
-static unsigned fail_every_call(Run *run, VgPicture pairs[FRAMES][VG_N_SIDES], int code, const char *expected)
+static unsigned fail_every_call(Run *run, const Pairs *pairs, int code, const char *expected)
 {
     const size_t live = softgpu_live_objects(), bytes = softgpu_live_bytes();
     unsigned failed = 0;
@@ -956,8 +827,7 @@ static void every_failing_call_ends_cleanly(void **state)
     for (int memory = VG_MEMORY_HOST; memory <= VG_MEMORY_CUDA; memory++) {
         for (int variant = 0; variant < 8; variant++) {
             Run run = make_run((VgMemory)memory, VG_BACKEND_CUDA, lag_2);
-            VgPicture pairs[FRAMES][VG_N_SIDES];
-            Source source = { .memory = (VgMemory)memory, .stream = gpu.streams[0] };
+            Pairs pairs;
             char *expected;
             run.frames = FRAMES;
             run.config.in_flight = 2;
@@ -965,15 +835,12 @@ static void every_failing_call_ends_cleanly(void **state)
             run.config.parity_every = 1;
             run.config.fallback = variant & 1 ? VG_FALLBACK_CPU : VG_FALLBACK_ERROR;
             softgpu_set_order(variant & 2 ? 1 : 0);
-            make_pairs(&source, pairs);
-            const unsigned failed = fail_every_call(&run, pairs, codes[variant >> 2], expected);
+            make_pairs(&pairs, (VgMemory)memory);
+            const unsigned failed = fail_every_call(&run, &pairs, codes[variant >> 2], expected);
             assert_true(failed > 20);
             print_message("# memory %d, fallback %d, code %d: %u runs failed\n", memory, run.config.fallback,
                           codes[variant >> 2], failed);
-            for (unsigned i = 0; i < FRAMES; i++)
-                for (int side = 0; side < VG_N_SIDES; side++)
-                    release(pairs[i][side].ref);
-            end_source(&source);
+            end_pairs(&pairs);
             free(expected);
         }
     }
@@ -985,8 +852,8 @@ static void frees_everything_when_dropped_in_mid_run(void **state)
     const size_t live = softgpu_live_objects();
     for (unsigned n = 0; n < 24; n++) {
         Run run = make_run(n & 1 ? VG_MEMORY_CUDA : VG_MEMORY_HOST, VG_BACKEND_CUDA, lag_2);
-        Source ref = { .memory = run.config.memory, .stream = gpu.streams[VG_REF] };
-        Source dist = { .memory = run.config.memory, .stream = gpu.streams[VG_DIST] };
+        PictureSource ref = { .memory = run.config.memory, .stream = gpu.streams[VG_REF] };
+        PictureSource dist = { .memory = run.config.memory, .stream = gpu.streams[VG_DIST] };
         VgScorer *s;
         softgpu_set_order(n / 6);
         run.config.parity_every = 2;
@@ -996,8 +863,8 @@ static void frees_everything_when_dropped_in_mid_run(void **state)
         for (unsigned i = 0; i < n / 2 % 7; i++)
             assert_int_equal(submit(&run, s, &ref, &dist, i), 0);
         vg_scorer_free(&s);
-        end_source(&ref); /* all have been released */
-        end_source(&dist);
+        picture_source_end(&ref); /* all have been released */
+        picture_source_end(&dist);
         assert_int_equal(run.messages.counts[VG_LOG_ERROR], 0);
         assert_int_equal(softgpu_live_objects(), live);
     }
