@@ -310,6 +310,9 @@ static void reads_every_layout(void **state)
         if (geometries[g].chroma == VG_CHROMA_444) {
             run.ref = run.dist = &packed;
             check_run(&run, expected);
+            run.config.backend = VG_BACKEND_CUDA;
+            run.config.parity_every = 1;
+            check_run(&run, expected);
         }
         free(expected);
     }
