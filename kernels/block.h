@@ -30,22 +30,39 @@ GPU_FN uint64_t gpu_block_sum64(uint64_t v, const uint32_t block_size)
     return v;
 }
 
-/** The same for doubles: a tree of fixed shape. */
-GPU_FN double gpu_block_sumd(double v, const uint32_t block_size)
+/**
+ * Sums of n doubles each over the block, in trees of fixed shape. sums[i] is valid in the first lane of wave i % (waves
+ * of the block). n is at most GPU_MAX_SUMS, and block_size / wave at most GPU_MAX_SUM_WAVES.
+ */
+#define GPU_MAX_SUMS      6
+#define GPU_MAX_SUM_WAVES 32
+GPU_FN void gpu_block_sumds(double *sums, const int n, uint32_t wanted, const uint32_t block_size)
 {
-    GPU_SHARED double parts[GPU_MAX_WAVES];
-    const uint32_t wave = gpu_wave();
+    GPU_SHARED double parts[GPU_MAX_SUMS][GPU_MAX_SUM_WAVES];
+    const uint32_t wave = gpu_wave(), n_waves = block_size / wave;
 
-    for (uint32_t by = wave / 2; by; by /= 2)
-        v += vg_bits_double(gpu_shfl_down64(vg_double_bits(v), by));
+    gpu_barrier(); /* the array may still be read by an earlier call */
+    GPU_UNROLL
+    for (int i = 0; i < n; i++) {
+        if (!(wanted >> i & 1))
+            continue;
+        for (uint32_t by = wave / 2; by; by /= 2)
+            sums[i] += vg_bits_double(gpu_shfl_down64(vg_double_bits(sums[i]), by));
+        if (gpu_lane() == 0)
+            parts[i][gpu_tid(0) / wave] = sums[i];
+    }
     gpu_barrier();
-    if (gpu_lane() == 0)
-        parts[gpu_tid(0) / wave] = v;
-    gpu_barrier();
-    if (gpu_tid(0) == 0)
-        for (uint32_t i = 1; i < block_size / wave; i++)
-            v += parts[i];
-    return v;
+    GPU_UNROLL
+    for (int i = 0; i < n; i++) {
+        if (!(wanted >> i & 1) || (uint32_t)i % n_waves != gpu_tid(0) / wave)
+            continue;
+        double sum = 0;
+        for (uint32_t w = gpu_lane(); w < n_waves; w += wave)
+            sum += parts[i][w];
+        for (uint32_t by = wave / 2; by; by /= 2)
+            sum += vg_bits_double(gpu_shfl_down64(vg_double_bits(sum), by));
+        sums[i] = sum;
+    }
 }
 
 /**
@@ -56,16 +73,17 @@ GPU_FN int gpu_last_block(uint64_t counter, uint32_t n_blocks)
 {
     GPU_SHARED uint32_t last;
 
-    gpu_fence();
     gpu_barrier();
     if (gpu_tid(0) == 0) {
         uint32_t *const done = (uint32_t *)counter;
+        /* With the barriers, these fences order the accesses of the whole block. */
+        gpu_fence();
         last = gpu_atomic_add32(done, 1) == n_blocks - 1;
         if (last)
             gpu_atomic_add32(done, 0u - n_blocks);
+        gpu_fence();
     }
     gpu_barrier();
-    gpu_fence();
     return last != 0;
 }
 

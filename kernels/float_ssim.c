@@ -20,6 +20,7 @@
 #define TAPS    VG_FLOAT_SSIM_TAPS
 #define COLUMNS VG_FLOAT_SSIM_TILE_COLUMNS
 #define PITCH   VG_FLOAT_SSIM_TILE_PITCH
+#define FPITCH  VG_FLOAT_SSIM_FILTERED_PITCH
 
 /* ---- Decimation --------------------------------------------------------------------------------------------------- */
 
@@ -74,7 +75,7 @@ GPU_FN void store_output(const VgFloatSsimArgs *args, int32_t x, float value)
 /* Adds n rows of 16 bytes to sums of groups of columns. */
 GPU_FN void add_byte_rows(const Strip *s, int32_t j, int32_t x, uint32_t *sums, const int n, const int granule)
 {
-    GpuWords rows[4];
+    GpuWords rows[8];
 
     GPU_UNROLL
     for (int r = 0; r < n; r++)
@@ -103,6 +104,9 @@ GPU_FN void decimate_bytes(const VgFloatSsimArgs *args, const int granule)
         sums[i] = 0;
     if (x + 16 <= s.plane.width && x < s.end_column) {
         int32_t j = 0;
+        if (granule == 4) /* few sums: there are registers for more rows */
+            for (; j + 8 <= factor; j += 8)
+                add_byte_rows(&s, j, x, sums, 8, granule);
         for (; j + 4 <= factor; j += 4)
             add_byte_rows(&s, j, x, sums, 4, granule);
         for (; j < factor; j++)
@@ -130,11 +134,15 @@ GPU_FN void decimate_bytes(const VgFloatSsimArgs *args, const int granule)
     }
 }
 
+/* Groups of four columns, as most pictures allow: a kernel of its own, with fewer registers. */
+GPU_KERNEL_RESIDENT(float_ssim_decimate_groups, VgFloatSsimArgs, VG_FLOAT_SSIM_BLOCK, 5)
+{
+    decimate_bytes(&args, 4);
+}
+
 GPU_KERNEL_RESIDENT(float_ssim_decimate_bytes, VgFloatSsimArgs, VG_FLOAT_SSIM_BLOCK, 4)
 {
-    if (args.granule == 4)
-        decimate_bytes(&args, 4);
-    else if (args.granule == 2)
+    if (args.granule == 2)
         decimate_bytes(&args, 2);
     else
         decimate_bytes(&args, 1);
@@ -362,6 +370,25 @@ GPU_FN VgOrderedPair run_of_lane(VgOrderedPair run, uint32_t lane)
     return other;
 }
 
+/* One wave: adds an irregular chunk's terms one by one. The lanes load them, a wave's width ahead of the additions. */
+GPU_FN double ordered_chunk(const VgFloatSsimArgs *args, const GPU_GLOBAL double *terms, int64_t start, double total)
+{
+    const int64_t end = start + VG_ORDERED_CHUNK < args->windows ? start + VG_ORDERED_CHUNK : args->windows;
+    int64_t i = start + gpu_lane();
+    uint64_t ahead = i < end ? vg_double_bits(terms[i]) : 0;
+
+    GPU_ROLL
+    for (int64_t at = start; at < end; at += gpu_wave()) {
+        const uint64_t now = ahead;
+        i += gpu_wave();
+        ahead = i < end ? vg_double_bits(terms[i]) : 0;
+        GPU_UNROLL
+        for (uint32_t lane = 0; lane < gpu_wave(); lane++)
+            total += vg_bits_double(shfl_idx64(now, lane)); /* beyond the end 0, which changes nothing */
+    }
+    return total;
+}
+
 /* One wave: the serial sum, a wave of chunks at once where all are regular in one binade. */
 GPU_FN double ordered_fold(const VgFloatSsimArgs *args, int sum)
 {
@@ -392,9 +419,7 @@ GPU_FN double ordered_fold(const VgFloatSsimArgs *args, int sum)
                 total = vg_ordered_apply(total, its, own);
                 continue;
             }
-            const int64_t start = (int64_t)(base + lane) * VG_ORDERED_CHUNK;
-            for (int64_t i = start; i < start + VG_ORDERED_CHUNK && i < args->windows; i++)
-                total += terms[i];
+            total = ordered_chunk(args, terms, (int64_t)(base + lane) * VG_ORDERED_CHUNK, total);
         }
     }
     return total;
@@ -515,7 +540,7 @@ GPU_FN void filter_rows(const float *tile, float *filtered, const int rows, cons
         filter(x, out, n);
         GPU_UNROLL
         for (int k = 0; k < n; k++)
-            filtered[(plane * n_rows + row) * COLUMNS + column + k] = out[k];
+            filtered[(plane * n_rows + row) * FPITCH + column + k] = out[k];
     }
 }
 
@@ -526,7 +551,7 @@ typedef struct WindowSums {
 
 /* The vertical pass and the factors: n windows of one column. */
 GPU_FN void filter_column(const VgFloatSsimArgs *args, int32_t left, int32_t top, const float *filtered,
-                          WindowSums *sums, const int rows, const int n)
+                          WindowSums *sums, const int rows, const int n, const int lcs)
 {
     const int32_t n_rows = rows + TAPS - 1;
     const int32_t column = (int32_t)gpu_tid(0) % COLUMNS, row = (int32_t)gpu_tid(0) / COLUMNS * n;
@@ -538,25 +563,29 @@ GPU_FN void filter_column(const VgFloatSsimArgs *args, int32_t left, int32_t top
         float x[8 + TAPS - 1];
         GPU_UNROLL
         for (int k = 0; k < n + TAPS - 1; k++)
-            x[k] = filtered[(p * n_rows + row + k) * COLUMNS + column];
+            x[k] = filtered[(p * n_rows + row + k) * FPITCH + column];
         filter(x, g[p], n);
     }
     GPU_UNROLL
     for (int k = 0; k < n; k++) {
+        /* Windows outside are computed like the others, on zeros: without branches they go on at once. */
         const int32_t x = left + column, y = top + row + k;
-        if (x < width && y < height) {
-            const VgFloatSsimFactors f =
-                vg_float_ssim_factors(vg_float_ssim_stats(g[0][k], g[1][k], g[2][k], g[3][k], g[4][k]));
-            const double term = vg_float_ssim_term(f);
-            const int64_t at = (int64_t)y * width + x;
-            sums->of[VG_FLOAT_SSIM_SUM_TERM] += term;
-            sums->of[VG_FLOAT_SSIM_MAGNITUDE_TERM] += term < 0 ? -term : term;
+        const int inside = x < width && y < height;
+        const VgFloatSsimFactors f =
+            vg_float_ssim_factors(vg_float_ssim_stats(g[0][k], g[1][k], g[2][k], g[3][k], g[4][k]));
+        const double term = vg_float_ssim_term(f);
+        const int64_t at = (int64_t)y * width + x;
+
+        sums->of[VG_FLOAT_SSIM_SUM_TERM] += inside ? term : 0;
+        sums->of[VG_FLOAT_SSIM_MAGNITUDE_TERM] += !inside ? 0 : term < 0 ? -term : term;
+        if (inside)
             terms_of(args, VG_FLOAT_SSIM_SUM_TERM)[at] = term;
-            if (args->params.lcs) {
-                sums->of[VG_FLOAT_SSIM_SUM_L] += f.l;
-                sums->of[VG_FLOAT_SSIM_SUM_C] += f.c;
-                sums->of[VG_FLOAT_SSIM_SUM_S] += f.s;
-                sums->of[VG_FLOAT_SSIM_MAGNITUDE_S] += f.s < 0 ? -f.s : f.s;
+        if (lcs) {
+            sums->of[VG_FLOAT_SSIM_SUM_L] += inside ? f.l : 0;
+            sums->of[VG_FLOAT_SSIM_SUM_C] += inside ? f.c : 0;
+            sums->of[VG_FLOAT_SSIM_SUM_S] += inside ? f.s : 0;
+            sums->of[VG_FLOAT_SSIM_MAGNITUDE_S] += !inside ? 0 : f.s < 0 ? -f.s : f.s;
+            if (inside) {
                 terms_of(args, VG_FLOAT_SSIM_SUM_L)[at] = f.l;
                 terms_of(args, VG_FLOAT_SSIM_SUM_C)[at] = f.c;
                 terms_of(args, VG_FLOAT_SSIM_SUM_S)[at] = f.s;
@@ -565,22 +594,43 @@ GPU_FN void filter_column(const VgFloatSsimArgs *args, int32_t left, int32_t top
     }
 }
 
-GPU_FN int is_wanted(const VgFloatSsimArgs *args, int sum)
+/* The sums that are wanted, as bits. */
+GPU_FN uint32_t wanted_sums(const int lcs)
 {
-    return args->params.lcs || sum == VG_FLOAT_SSIM_SUM_TERM || sum == VG_FLOAT_SSIM_MAGNITUDE_TERM;
+    return lcs ? (1u << VG_FLOAT_SSIM_SUMS) - 1 : 1u << VG_FLOAT_SSIM_SUM_TERM | 1u << VG_FLOAT_SSIM_MAGNITUDE_TERM;
+}
+
+/* Thread i < 4: stores mean i if it is certain; gives the uncertain ones as bits, to the first wave. */
+GPU_FN uint32_t store_proven(const VgFloatSsimArgs *args, const double *sums, const int lcs)
+{
+    const uint32_t i = gpu_tid(0);
+    int undecided = 0;
+
+    if (i < 4) {
+        const double magnitude = i == VG_FLOAT_SSIM_SUM_TERM ? sums[VG_FLOAT_SSIM_MAGNITUDE_TERM]
+                                 : i == VG_FLOAT_SSIM_SUM_S  ? sums[VG_FLOAT_SSIM_MAGNITUDE_S]
+                                                             : sums[i]; /* luminance and contrast are positive */
+        float mean = 0;
+        undecided = (wanted_sums(lcs) >> i & 1) &&
+                    !vg_float_ssim_proven(sums[i], magnitude, args->guard, args->params.out_width,
+                                          args->params.out_height, &mean);
+        store_mean(args, (int)i, mean);
+    }
+    return (uint32_t)gpu_ballot(undecided);
 }
 
 /* The last block: sums of blocks' sums, the record, and what of it is not certain. */
-GPU_FN void finish_windows(const VgFloatSsimArgs *args, uint32_t n_blocks)
+GPU_FN void finish_windows(const VgFloatSsimArgs *args, uint32_t n_blocks, const int lcs)
 {
     GPU_SHARED uint32_t undecided_bits;
-    GPU_SHARED double sums[VG_FLOAT_SSIM_SUMS]; /* of thread 0 */
+    GPU_SHARED double totals[VG_FLOAT_SSIM_SUMS];
+    const uint32_t wanted = wanted_sums(lcs), n_waves = BLOCK / gpu_wave();
+    double sums[VG_FLOAT_SSIM_SUMS] = { 0, 0, 0, 0, 0, 0 };
 
-    GPU_ROLL
+    GPU_UNROLL
     for (int i = 0; i < VG_FLOAT_SSIM_SUMS; i++) {
         const GPU_GLOBAL double *const partials = (GPU_GLOBAL double *)args->partials + (int64_t)i * n_blocks;
-        double sum = 0;
-        if (!is_wanted(args, i))
+        if (!(wanted >> i & 1))
             continue;
         GPU_ROLL
         for (uint32_t b = gpu_tid(0); b < n_blocks; b += 8 * BLOCK) {
@@ -590,26 +640,21 @@ GPU_FN void finish_windows(const VgFloatSsimArgs *args, uint32_t n_blocks)
                 some[k] = b + k * BLOCK < n_blocks ? partials[b + k * BLOCK] : 0;
             GPU_UNROLL
             for (uint32_t k = 0; k < 8; k++)
-                sum += some[k];
+                sums[i] += some[k];
         }
-        sum = gpu_block_sumd(sum, BLOCK);
-        if (gpu_tid(0) == 0)
-            sums[i] = sum;
     }
-    if (gpu_tid(0) == 0) {
-        undecided_bits = 0;
-        GPU_ROLL
-        for (int i = 0; i < 4; i++) {
-            const double magnitude = i == VG_FLOAT_SSIM_SUM_TERM ? sums[VG_FLOAT_SSIM_MAGNITUDE_TERM]
-                                     : i == VG_FLOAT_SSIM_SUM_S  ? sums[VG_FLOAT_SSIM_MAGNITUDE_S]
-                                                                 : sums[i]; /* luminance and contrast are positive */
-            float mean = 0;
-            if (is_wanted(args, i) && !vg_float_ssim_proven(sums[i], magnitude, args->guard, args->params.out_width,
-                                                            args->params.out_height, &mean))
-                undecided_bits |= 1u << i;
-            store_mean(args, i, mean);
+    gpu_block_sumds(sums, VG_FLOAT_SSIM_SUMS, wanted, BLOCK);
+    GPU_UNROLL
+    for (int i = 0; i < VG_FLOAT_SSIM_SUMS; i++)
+        if (gpu_tid(0) == (uint32_t)i % n_waves * gpu_wave())
+            totals[i] = sums[i];
+    gpu_barrier();
+    if (gpu_tid(0) < gpu_wave()) {
+        const uint32_t bits = store_proven(args, totals, lcs);
+        if (gpu_tid(0) == 0) {
+            ((GPU_GLOBAL VgFloatSsimState *)args->state)->undecided = bits;
+            undecided_bits = bits;
         }
-        ((GPU_GLOBAL VgFloatSsimState *)args->state)->undecided = undecided_bits;
     }
     gpu_barrier();
     const uint32_t undecided = undecided_bits;
@@ -634,7 +679,7 @@ GPU_FN void finish_windows(const VgFloatSsimArgs *args, uint32_t n_blocks)
 }
 
 GPU_FN void windows(const VgFloatSsimArgs *args, const int rows, const int decimated, const int n_horizontal,
-                    const int n_vertical)
+                    const int n_vertical, const int lcs)
 {
     const int32_t left = (int32_t)gpu_bid(0) * COLUMNS, top = (int32_t)gpu_bid(1) * rows;
     const uint32_t n_blocks = gpu_grid(0) * gpu_grid(1), block = gpu_bid(1) * gpu_grid(0) + gpu_bid(0);
@@ -647,29 +692,39 @@ GPU_FN void windows(const VgFloatSsimArgs *args, const int rows, const int decim
     filter_rows(tile, filtered, rows, n_horizontal);
     gpu_barrier();
     if (gpu_tid(0) < (uint32_t)(COLUMNS * rows / n_vertical))
-        filter_column(args, left, top, filtered, &sums, rows, n_vertical);
+        filter_column(args, left, top, filtered, &sums, rows, n_vertical, lcs);
+    gpu_block_sumds(sums.of, VG_FLOAT_SSIM_SUMS, wanted_sums(lcs), BLOCK);
     GPU_UNROLL
     for (int i = 0; i < VG_FLOAT_SSIM_SUMS; i++)
-        if (is_wanted(args, i)) {
-            const double sum = gpu_block_sumd(sums.of[i], BLOCK);
-            if (gpu_tid(0) == 0)
-                ((GPU_GLOBAL double *)args->partials)[(int64_t)i * n_blocks + block] = sum;
-        }
+        if ((wanted_sums(lcs) >> i & 1) && gpu_tid(0) == (uint32_t)i % (BLOCK / gpu_wave()) * gpu_wave())
+            ((GPU_GLOBAL double *)args->partials)[(int64_t)i * n_blocks + block] = sums.of[i];
     if (gpu_last_block(args->state + offsetof(VgFloatSsimState, window_blocks), n_blocks))
-        finish_windows(args, n_blocks);
+        finish_windows(args, n_blocks, lcs);
 }
 
-GPU_KERNEL_RESIDENT(float_ssim_windows_decimated, VgFloatSsimArgs, VG_FLOAT_SSIM_BLOCK, 2)
+GPU_KERNEL_RESIDENT(float_ssim_windows_decimated, VgFloatSsimArgs, VG_FLOAT_SSIM_BLOCK, 4)
 {
-    windows(&args, VG_FLOAT_SSIM_TILE_ROWS_DECIMATED, 1, 4, 2);
+    windows(&args, VG_FLOAT_SSIM_TILE_ROWS_DECIMATED, 1, 8, 2, 0);
 }
 
-GPU_KERNEL_RESIDENT(float_ssim_windows_picture, VgFloatSsimArgs, VG_FLOAT_SSIM_BLOCK, 2)
+GPU_KERNEL_RESIDENT(float_ssim_windows_picture, VgFloatSsimArgs, VG_FLOAT_SSIM_BLOCK, 4)
 {
-    windows(&args, VG_FLOAT_SSIM_TILE_ROWS_PICTURE, 0, 8, 4);
+    windows(&args, VG_FLOAT_SSIM_TILE_ROWS_PICTURE, 0, 8, 4, 0);
+}
+
+/* The same with the means of luminance, contrast and structure. */
+GPU_KERNEL_RESIDENT(float_ssim_windows_decimated_lcs, VgFloatSsimArgs, VG_FLOAT_SSIM_BLOCK, 4)
+{
+    windows(&args, VG_FLOAT_SSIM_TILE_ROWS_DECIMATED, 1, 8, 2, 1);
+}
+
+GPU_KERNEL_RESIDENT(float_ssim_windows_picture_lcs, VgFloatSsimArgs, VG_FLOAT_SSIM_BLOCK, 4)
+{
+    windows(&args, VG_FLOAT_SSIM_TILE_ROWS_PICTURE, 0, 8, 4, 1);
 }
 
 #undef BLOCK
 #undef TAPS
 #undef COLUMNS
 #undef PITCH
+#undef FPITCH

@@ -27,9 +27,12 @@
 /* Words between rows of a tile of samples: odd and a multiple of 11 modulo 32, so that neither filter's reads collide. */
 #define VG_FLOAT_SSIM_TILE_PITCH (VG_FLOAT_SSIM_TILE_COLUMNS + VG_FLOAT_SSIM_TAPS)
 
+/* The same of filtered rows, of which eight threads write four groups of eight each. */
+#define VG_FLOAT_SSIM_FILTERED_PITCH (VG_FLOAT_SSIM_TILE_COLUMNS + 1)
+
 /** Bytes of shared memory: two tiles of samples and five of filtered rows. */
 #define VG_FLOAT_SSIM_WINDOW_SHARED(rows)                                                                              \
-    (((rows) + VG_FLOAT_SSIM_TAPS - 1) * (2 * VG_FLOAT_SSIM_TILE_PITCH + 5 * VG_FLOAT_SSIM_TILE_COLUMNS) * 4)
+    (((rows) + VG_FLOAT_SSIM_TAPS - 1) * (2 * VG_FLOAT_SSIM_TILE_PITCH + 5 * VG_FLOAT_SSIM_FILTERED_PITCH) * 4)
 
 /* Sums over all windows: those of the record, then the magnitudes of those that can be negative. */
 enum { VG_FLOAT_SSIM_SUM_TERM, VG_FLOAT_SSIM_SUM_L, VG_FLOAT_SSIM_SUM_C, VG_FLOAT_SSIM_SUM_S };

@@ -88,9 +88,10 @@ static int decimate(const VgLauncher *launcher, VgFloatSsimArgs *args)
     const uint32_t grid[3] = { vg_divide_up((uint64_t)p->out_width, (uint32_t)args->outputs_per_block),
                                (uint32_t)p->out_height, 2 };
     return launcher->launch(launcher->context,
-                            bytes     ? "float_ssim_decimate_bytes"
-                            : integer ? "float_ssim_decimate_samples"
-                                      : "float_ssim_decimate_products",
+                            args->granule == 4 ? "float_ssim_decimate_groups"
+                            : bytes            ? "float_ssim_decimate_bytes"
+                            : integer          ? "float_ssim_decimate_samples"
+                                               : "float_ssim_decimate_products",
                             grid, VG_FLOAT_SSIM_BLOCK, VG_FLOAT_SSIM_DECIMATE_SHARED, args, sizeof(*args));
 }
 
@@ -117,10 +118,11 @@ static int enqueue(const void *params_v, const VgLauncher *launcher, const VgDev
     };
     int err = p->factor > 1 ? decimate(launcher, &args) : 0;
 
+    static const char *const names[2][2] = { { "float_ssim_windows_picture", "float_ssim_windows_picture_lcs" },
+                                             { "float_ssim_windows_decimated", "float_ssim_windows_decimated_lcs" } };
     if (!err)
-        err = launcher->launch(
-            launcher->context, p->factor > 1 ? "float_ssim_windows_decimated" : "float_ssim_windows_picture", grid,
-            VG_FLOAT_SSIM_BLOCK, (uint32_t)VG_FLOAT_SSIM_WINDOW_SHARED(tile_rows(p)), &args, sizeof(args));
+        err = launcher->launch(launcher->context, names[p->factor > 1][p->lcs != 0], grid, VG_FLOAT_SSIM_BLOCK,
+                               (uint32_t)VG_FLOAT_SSIM_WINDOW_SHARED(tile_rows(p)), &args, sizeof(args));
     if (err || !args.spread)
         return err;
     const uint32_t blocks = vg_divide_up(args.n_chunks, 32) < 256 ? vg_divide_up(args.n_chunks, 32) : 256;
@@ -131,10 +133,17 @@ static int enqueue(const void *params_v, const VgLauncher *launcher, const VgDev
 }
 
 static const char *const kernels[] = {
-    "float_ssim_decimate_bytes",    "float_ssim_decimate_samples",
-    "float_ssim_decimate_products", "float_ssim_windows_decimated",
-    "float_ssim_windows_picture",   "float_ssim_chunks",
-    "float_ssim_ordered",           NULL,
+    "float_ssim_decimate_groups",
+    "float_ssim_decimate_bytes",
+    "float_ssim_decimate_samples",
+    "float_ssim_decimate_products",
+    "float_ssim_windows_decimated",
+    "float_ssim_windows_picture",
+    "float_ssim_windows_decimated_lcs",
+    "float_ssim_windows_picture_lcs",
+    "float_ssim_chunks",
+    "float_ssim_ordered",
+    NULL,
 };
 
 const VgDeviceMetric vg_device_float_ssim = {

@@ -123,7 +123,7 @@ GPU_FN void gpu_barrier(void)
 
 GPU_FN void gpu_fence(void)
 {
-    __builtin_amdgcn_fence(__ATOMIC_SEQ_CST, "agent");
+    __builtin_amdgcn_fence(__ATOMIC_ACQ_REL, "agent");
 }
 
 GPU_FN uint32_t gpu_shfl_idx32(uint32_t v, uint32_t lane)
@@ -184,7 +184,13 @@ GPU_FN uint32_t gpu_dp4a(uint32_t a, uint32_t b, uint32_t c)
 /* A number of resident blocks, even 1, keeps ptxas from spilling registers for the sake of more of them. */
 #define GPU_KERNEL(name, args_type, block_size) GPU_KERNEL_RESIDENT(name, args_type, block_size, 1)
 #define GPU_KERNEL_RESIDENT(name, args_type, block_size, blocks)                                                       \
-    GPU_ENTRY __attribute__((launch_bounds(block_size, blocks))) void name(const args_type args)
+    GPU_ENTRY __attribute__((launch_bounds(block_size, GPU_RESIDENT(block_size, blocks)))) void name(                  \
+        const args_type args)
+#if !defined(__clang__) && __CUDA_ARCH__ < 800 /* 1024 threads; clang's PTX is for all devices */
+#define GPU_RESIDENT(block_size, blocks) ((block_size) * (blocks) > 1024 ? 1024 / (block_size) : (blocks))
+#else
+#define GPU_RESIDENT(block_size, blocks) (blocks)
+#endif
 
 #ifdef __clang__
 
@@ -211,7 +217,6 @@ GPU_FN uint32_t gpu_grid(int d)
 
 #define GPU_LANE()             __nvvm_read_ptx_sreg_laneid()
 #define GPU_BARRIER()          __syncthreads()
-#define GPU_FENCE()            __nvvm_membar_gl()
 #define GPU_SHFL(kind, v, by)  __nvvm_shfl_sync_##kind##_i32(~0u, (int)(v), (int)(by), GPU_SHFL_##kind)
 #define GPU_SHFL_down          31
 #define GPU_SHFL_up            0
@@ -252,7 +257,6 @@ GPU_FN uint32_t gpu_nvcc_lane(void)
 
 #define GPU_LANE()             gpu_nvcc_lane()
 #define GPU_BARRIER()          __syncthreads()
-#define GPU_FENCE()            __threadfence()
 #define GPU_SHFL(kind, v, by)  GPU_SHFL_##kind(~0u, v, by)
 #define GPU_SHFL_down          __shfl_down_sync
 #define GPU_SHFL_up            __shfl_up_sync
@@ -286,7 +290,7 @@ GPU_FN void gpu_barrier(void)
 
 GPU_FN void gpu_fence(void)
 {
-    GPU_FENCE();
+    asm volatile("fence.acq_rel.gpu;" ::: "memory"); /* __threadfence() is the slower, sequentially consistent one */
 }
 
 GPU_FN uint32_t gpu_shfl_down32(uint32_t v, uint32_t by)

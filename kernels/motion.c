@@ -4,9 +4,10 @@
  *
  * motion on the device, one or two earlier frames in a launch. Definition: docs/numerics.md, motion.
  *
- * Bytes: each frame once (with two earlier frames, the current one comes twice, the second time from a cache). A wave takes a strip of columns, eight to a lane, and marches down its rows: the last five
- * rows of differences stay in registers, neighbours' vertical results come by shuffles, and the outermost lanes only
- * serve their neighbours. No intermediate plane, no shared memory, no barrier but for the sum.
+ * Bytes: each frame once (with two earlier frames, the current one comes twice, the second time from a cache). A wave
+ * takes a strip of columns, eight to a lane, and marches down its rows: the last five rows of differences stay in
+ * registers, neighbours' vertical results come by shuffles, and the outermost lanes only serve their neighbours. No
+ * intermediate plane, no shared memory, no barrier but for the sum.
  */
 #include "kernels/block.h"
 #include "kernels/gpu.h"
@@ -16,21 +17,30 @@
 
 #define COLUMNS VG_MOTION_COLUMNS
 
-/*
- * Eight samples of a row from column x on, as words of the plane packed into bytes or pairs of bytes. Columns outside
- * are mirrored, as far as the filter reaches; farther ones are 0.
- */
-GPU_FN GpuWords motion_load(const VgDevicePlane *plane, int32_t x, int32_t y, const int bytes)
+/* Address of row y, mirrored, and never outside the plane. Pitches fit 32 bits: the scorer sees to it. */
+GPU_FN uint64_t motion_row_address(const VgDevicePlane *plane, int32_t y)
 {
-    const uint64_t row = gpu_row(plane, vg_motion_mirror(y, plane->height));
+    const int32_t mirrored = vg_motion_mirror(y, plane->height), inside = mirrored > 0 ? mirrored : 0;
+    return plane->address + (uint64_t)((int64_t)inside * (int32_t)plane->pitch);
+}
+
+/*
+ * Eight samples of a row from column x on, as words of the plane packed into bytes or pairs of bytes. `whole`: all are in
+ * the plane, and vectors fit. Else those outside are 0. What the filter needs of columns outside, motion_mirror() takes
+ * from columns inside.
+ */
+GPU_FN GpuWords motion_load(const VgDevicePlane *plane, int32_t x, int32_t y, const int bytes, const int whole)
+{
+    const uint64_t row = motion_row_address(plane, y);
+    const int32_t left = plane->width - x;
     uint64_t half[2] = { 0, 0 };
 
-    if (plane->vector && x >= 0 && x + COLUMNS <= plane->width)
+    if (whole || (plane->vector && left >= COLUMNS))
         return bytes == 1 ? gpu_load64(row + (uint64_t)x) : gpu_load128(row + 2 * (uint64_t)x);
     GPU_ROLL
     for (int i = 0; i < COLUMNS; i++) {
-        if (x + i >= -2 && x + i < plane->width + 2) {
-            const uint64_t word = gpu_row_word(plane, row, vg_motion_mirror(x + i, plane->width));
+        if (i < left) {
+            const uint64_t word = gpu_row_word(plane, row, x + i);
             half[0] |= bytes == 1 || i < 4 ? word << (i * 8 * bytes & 63) : 0;
             half[1] |= bytes == 2 && i >= 4 ? word << (i * 16 & 63) : 0;
         }
@@ -85,11 +95,33 @@ GPU_FN int32_t motion_vertical(const MotionRow *rows, const int oldest, const in
                            : vg_motion_filter(outer, inner, (int32_t)r2->d[i], bit_depth);
 }
 
-/* Sum over the first `columns` of a lane's columns in one row, from five rows of differences; all, if there is none. */
-GPU_FN uint32_t motion_row(const MotionRow *rows, const int oldest, int32_t bit_depth, int32_t columns, const int bytes)
+/*
+ * The two columns outside the plane on either side are mirror images of columns inside, of filtered ones too. v begins two
+ * columns before x; `left` columns from x on are in the plane.
+ */
+GPU_FN void motion_mirror(int32_t *v, int32_t x, int32_t left, const int whole)
 {
-    int32_t v[COLUMNS + 4]; /* from two columns before the lane's */
-    uint32_t h[COLUMNS], sum = 0;
+    v[0] = x == 0 ? v[4] : v[0];
+    v[1] = x == 0 ? v[3] : v[1];
+    if (whole) {
+        v[COLUMNS + 2] = left == COLUMNS ? v[COLUMNS] : v[COLUMNS + 2];
+        v[COLUMNS + 3] = left == COLUMNS ? v[COLUMNS - 1] : v[COLUMNS + 3];
+    } else if (left > 0 && left <= COLUMNS + 1) {
+        GPU_UNROLL
+        for (int n = 1; n <= COLUMNS + 1; n++) {
+            v[n + 2] = n == left ? v[n] : v[n + 2];
+            if (n <= COLUMNS)
+                v[n + 3] = n == left ? v[n - 1] : v[n + 3];
+        }
+    }
+}
+
+/* Sum over a lane's columns from x on in one row, from five rows of differences. */
+GPU_FN uint32_t motion_row(const MotionRow *rows, const int oldest, int32_t bit_depth, int32_t x, int32_t left,
+                           const int bytes, const int whole)
+{
+    int32_t v[COLUMNS + 4];
+    uint32_t sum = 0;
 
     GPU_UNROLL
     for (int i = 0; i < COLUMNS; i++)
@@ -98,56 +130,64 @@ GPU_FN uint32_t motion_row(const MotionRow *rows, const int oldest, int32_t bit_
     v[1] = (int32_t)gpu_shfl_up32((uint32_t)v[COLUMNS + 1], 1);
     v[COLUMNS + 2] = (int32_t)gpu_shfl_down32((uint32_t)v[2], 1);
     v[COLUMNS + 3] = (int32_t)gpu_shfl_down32((uint32_t)v[3], 1);
+    motion_mirror(v, x, left, whole);
     GPU_UNROLL
     for (int i = 0; i < COLUMNS; i++) {
         const int32_t filtered = vg_motion_filter(v[i] + v[i + 4], v[i + 1] + v[i + 3], v[i + 2], 16);
-        h[i] = (uint32_t)(filtered < 0 ? -filtered : filtered);
-        sum += h[i];
-    }
-    if (columns > 0 && columns < COLUMNS) { /* the lane with the picture's right edge */
-        GPU_UNROLL
-        for (int i = 1; i < COLUMNS; i++)
-            sum -= i >= columns ? h[i] : 0;
+        const uint32_t magnitude = (uint32_t)(filtered < 0 ? -filtered : filtered);
+        sum += whole || i < left ? magnitude : 0;
     }
     return sum;
 }
 
-/* One wave's strip. A row is loaded as soon as the words of the one five rows above it have been used. */
+/*
+ * One wave's strip; a lane that only serves its neighbours adds nothing. Five rows of words are under way while the five
+ * before them are in use. Rows below the strip's end, as many as make groups of five, are made for nothing: cheaper than
+ * branches.
+ */
 GPU_FN uint32_t motion_strip(const VgDevicePlane *earlier, const VgDevicePlane *current, int32_t bit_depth, int32_t x,
-                             int32_t columns, int32_t first, int32_t end, const int bytes)
+                             int serves, int32_t first, int32_t end, const int bytes, const int whole)
 {
-    const GpuWords none = { { 0, 0, 0, 0 } };
+    const int32_t left = current->width - x;
+    /* Lanes outside the plane load something that nobody looks at. */
+    const int32_t from = x < 0 || left <= 0 ? 0 : x;
     GpuWords before[5], now[5];
     MotionRow rows[5];
-    uint32_t sad = 0; /* at most 8 * 16 times 2^16 */
+    uint32_t sad = 0; /* at most 8 * 20 times 2^16 */
 
     GPU_UNROLL
-    for (int k = 0; k < 5; k++)
-        before[k] = now[k] = none;
-
-    /* The first round only loads. */
-    for (int32_t top = first - 7; top < end + 2; top += 5) {
+    for (int k = 0; k < 5; k++) {
+        before[k] = motion_load(earlier, from, first - 2 + k, bytes, whole);
+        now[k] = motion_load(current, from, first - 2 + k, bytes, whole);
+    }
+    GPU_UNROLL
+    for (int k = 0; k < 4; k++) {
+        rows[k] = motion_difference(&before[k], &now[k], earlier->shift, current->shift, bytes);
+        before[k] = motion_load(earlier, from, first + 3 + k, bytes, whole);
+        now[k] = motion_load(current, from, first + 3 + k, bytes, whole);
+    }
+    GPU_ROLL
+    for (int32_t y = first; y < end; y += 5) {
         GPU_UNROLL
-        for (int k = 0; k < 5; k++) {
+        for (int j = 0; j < 5; j++) {
+            const int k = (j + 4) % 5; /* of row y + j + 2 */
             rows[k] = motion_difference(&before[k], &now[k], earlier->shift, current->shift, bytes);
-            if (top + k + 5 < end + 2) {
-                before[k] = motion_load(earlier, x, top + k + 5, bytes);
-                now[k] = motion_load(current, x, top + k + 5, bytes);
-            }
-            if (top + k >= first + 2 && top + k < end + 2) /* five rows of differences are there */
-                sad += motion_row(rows, (k + 1) % 5, bit_depth, columns, bytes);
+            before[k] = motion_load(earlier, from, y + j + 7, bytes, whole);
+            now[k] = motion_load(current, from, y + j + 7, bytes, whole);
+            const uint32_t sum = motion_row(rows, (k + 1) % 5, bit_depth, x, left, bytes, whole);
+            sad += y + j < end ? sum : 0;
         }
     }
-    return columns > 0 ? sad : 0;
+    return serves || left <= 0 ? 0 : sad;
 }
 
-GPU_FN void motion_grid(const VgMotionArgs *args, const int bytes)
+GPU_FN void motion_grid(const VgMotionArgs *args, const int bytes, const int whole)
 {
     const int32_t width = args->current.width, height = args->current.height;
     const int32_t wave = (int32_t)gpu_wave();
     const int32_t strip_width = (wave - 2) * COLUMNS;
     const uint32_t n_strips = (uint32_t)((width + strip_width - 1) / strip_width);
-    const uint32_t n_parts = n_strips * (uint32_t)((height + VG_MOTION_ROWS - 1) / VG_MOTION_ROWS);
+    const uint32_t n_parts = n_strips * (uint32_t)((height + args->rows - 1) / args->rows);
     const uint32_t waves_per_block = VG_MOTION_BLOCK / (uint32_t)wave;
     const uint32_t e = gpu_bid(1);
     const VgDevicePlane earlier = args->earlier[e];
@@ -157,11 +197,10 @@ GPU_FN void motion_grid(const VgMotionArgs *args, const int bytes)
          part += gpu_grid(0) * waves_per_block) {
         const int32_t lane = (int32_t)gpu_lane();
         const int32_t x = (int32_t)(part % n_strips) * strip_width + (lane - 1) * COLUMNS;
-        const int32_t first = (int32_t)(part / n_strips) * VG_MOTION_ROWS;
-        const int32_t end = first + VG_MOTION_ROWS < height ? first + VG_MOTION_ROWS : height;
-        const int32_t left = width - x < COLUMNS ? width - x : COLUMNS;
-        sum += motion_strip(&earlier, &args->current, args->bit_depth, x, lane > 0 && lane < wave - 1 ? left : 0, first,
-                            end, bytes);
+        const int32_t first = (int32_t)(part / n_strips) * args->rows;
+        const int32_t end = first + args->rows < height ? first + args->rows : height;
+        sum += motion_strip(&earlier, &args->current, args->bit_depth, x, lane == 0 || lane == wave - 1, first, end,
+                            bytes, whole);
     }
 
     sum = gpu_block_sum64(sum, VG_MOTION_BLOCK);
@@ -174,19 +213,31 @@ GPU_FN void motion_grid(const VgMotionArgs *args, const int bytes)
             record->sad[args->field[e]] = total & (one - 1);
             if (gpu_grid(1) == 1)
                 record->sad[args->field[1]] = 0;
-            state->sum[e] = 0;
+            gpu_atomic_add64((uint64_t *)&state->sum[e], 0 - total);
         }
     }
 }
 
-GPU_KERNEL_RESIDENT(motion_bytes, VgMotionArgs, VG_MOTION_BLOCK, 9)
+/* Vectors fit, and the width is a multiple of eight. */
+GPU_KERNEL_RESIDENT(motion_bytes, VgMotionArgs, VG_MOTION_BLOCK, 10)
 {
-    motion_grid(&args, 1);
+    motion_grid(&args, 1, 1);
 }
 
 GPU_KERNEL_RESIDENT(motion_words, VgMotionArgs, VG_MOTION_BLOCK, 6)
 {
-    motion_grid(&args, 2);
+    motion_grid(&args, 2, 1);
+}
+
+/* All other planes. */
+GPU_KERNEL_RESIDENT(motion_any_bytes, VgMotionArgs, VG_MOTION_BLOCK, 7)
+{
+    motion_grid(&args, 1, 0);
+}
+
+GPU_KERNEL_RESIDENT(motion_any_words, VgMotionArgs, VG_MOTION_BLOCK, 6)
+{
+    motion_grid(&args, 2, 0);
 }
 
 #undef COLUMNS

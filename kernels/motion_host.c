@@ -47,20 +47,29 @@ static int enqueue(const void *params_v, const VgLauncher *launcher, const VgDev
     if (n == 1)
         args.field[1] = 1 - args.field[0];
     args.current = vectorised(frame->ref[0][0], bytes);
-    for (int e = 0; e < n; e++)
+    int whole = args.current.vector && params->width % VG_MOTION_COLUMNS == 0;
+    for (int e = 0; e < n; e++) {
         args.earlier[e] = vectorised(args.earlier[e], bytes);
+        whole = whole && args.earlier[e].vector;
+    }
 
     /* One wave a strip. The kernel loops over strips, so that fewer waves, or wider ones, do as well. */
     const uint32_t lanes = 32, strip_width = (lanes - 2) * VG_MOTION_COLUMNS;
-    const uint64_t strips = (uint64_t)vg_divide_up((uint64_t)params->width, strip_width) *
-                            vg_divide_up((uint64_t)params->height, VG_MOTION_ROWS);
-    const uint32_t blocks = vg_divide_up(strips, VG_MOTION_BLOCK / lanes);
+    const uint64_t across = vg_divide_up((uint64_t)params->width, strip_width) * (uint64_t)n;
+    uint32_t down;
+
+    do {
+        args.rows += VG_MOTION_ROWS;
+        down = vg_divide_up((uint64_t)params->height, (uint32_t)args.rows);
+    } while (across * down > VG_MOTION_STRIPS && args.rows < VG_MOTION_MOST_ROWS);
+    const uint32_t blocks = vg_divide_up(across / (uint64_t)n * down, VG_MOTION_BLOCK / lanes);
     const uint32_t grid[3] = { blocks < VG_MOTION_MAX_BLOCKS ? blocks : VG_MOTION_MAX_BLOCKS, (uint32_t)n, 1 };
-    return launcher->launch(launcher->context, bytes == 1 ? "motion_bytes" : "motion_words", grid, VG_MOTION_BLOCK, 0,
-                            &args, sizeof(args));
+    static const char *const names[2][2] = { { "motion_any_bytes", "motion_bytes" },
+                                             { "motion_any_words", "motion_words" } };
+    return launcher->launch(launcher->context, names[bytes - 1][whole], grid, VG_MOTION_BLOCK, 0, &args, sizeof(args));
 }
 
-static const char *const kernels[] = { "motion_bytes", "motion_words", NULL };
+static const char *const kernels[] = { "motion_bytes", "motion_words", "motion_any_bytes", "motion_any_words", NULL };
 
 const VgDeviceMetric vg_device_motion = {
     .kernels = kernels,

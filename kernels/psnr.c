@@ -117,6 +117,40 @@ GPU_FN void psnr_samples(const VgPsnrPart *part, int32_t first_x, int32_t end_x,
         }
 }
 
+/*
+ * Adds a block's sum of a component, to which n_blocks blocks add. Where sum and number of blocks fit one word, a single
+ * atomic adds both and tells the last block the total. Else the blocks are counted beside the sum.
+ */
+GPU_FN void psnr_add(const VgPsnrArgs *args, int32_t component, uint64_t sse, uint32_t n_blocks)
+{
+    GPU_GLOBAL VgPsnrState *const state = (GPU_GLOBAL VgPsnrState *)args->state;
+    uint64_t *const sum = (uint64_t *)&state->sse[component];
+    uint32_t *const blocks = (uint32_t *)&state->blocks[component];
+    uint64_t total;
+
+    if (args->sum_bits) {
+        const uint64_t one = (uint64_t)1 << args->sum_bits;
+        total = gpu_atomic_add64(sum, one + sse) + one + sse;
+        if (total >> args->sum_bits != n_blocks)
+            return;
+        gpu_atomic_add64(sum, 0 - total);
+        total &= one - 1;
+    } else {
+        gpu_atomic_add64(sum, sse);
+        gpu_fence();
+        if (gpu_atomic_add32(blocks, 1) != n_blocks - 1)
+            return;
+        gpu_fence();
+        total = gpu_atomic_add64(sum, 0); /* as atomics left it, past all caches */
+        gpu_atomic_add64(sum, 0 - total);
+        gpu_atomic_add32(blocks, 0 - n_blocks);
+    }
+    ((GPU_GLOBAL VgPsnrRecord *)args->record)->sse[component] = total;
+    if (component == 0 && args->luma_only)
+        for (int c = 1; c < 3; c++)
+            ((GPU_GLOBAL VgPsnrRecord *)args->record)->sse[c] = 0;
+}
+
 GPU_KERNEL_RESIDENT(psnr, VgPsnrArgs, VG_PSNR_BLOCK, 4)
 {
     const uint32_t block = gpu_bid(0);
@@ -143,18 +177,6 @@ GPU_KERNEL_RESIDENT(psnr, VgPsnrArgs, VG_PSNR_BLOCK, 4)
     if (gpu_tid(0) != 0)
         return;
 
-    GPU_GLOBAL VgPsnrState *const state = (GPU_GLOBAL VgPsnrState *)args.state;
-    gpu_atomic_add64((uint64_t *)&state->sse[part.component], sums.sse[0]);
-    if (pairs)
-        gpu_atomic_add64((uint64_t *)&state->sse[part.component + 1], sums.sse[1]);
-    gpu_fence();
-    if (gpu_atomic_add32((uint32_t *)&state->blocks, 1) != gpu_grid(0) - 1)
-        return;
-    gpu_fence();
-    GPU_GLOBAL VgPsnrRecord *const record = (GPU_GLOBAL VgPsnrRecord *)args.record;
-    for (int c = 0; c < 3; c++) {
-        record->sse[c] = gpu_atomic_add64((uint64_t *)&state->sse[c], 0); /* as atomics left it, past all caches */
-        state->sse[c] = 0;
-    }
-    state->blocks = 0;
+    for (int i = 0; i <= pairs; i++)
+        psnr_add(&args, part.component + i, sums.sse[i], part.blocks);
 }

@@ -27,13 +27,14 @@ typedef struct VgPsnrPart {
     int32_t mode;            /* VgPsnrMode */
     int32_t component;       /* index in the record */
     int32_t groups;          /* threads that share a row */
-    uint32_t first_block;
+    uint32_t first_block, blocks;
+    int32_t reserved;
 } VgPsnrPart;
 
 /** Zero before the first launch; every launch leaves it so. */
 typedef struct VgPsnrState {
-    uint64_t sse[3];
-    uint32_t blocks; /* that are done */
+    uint64_t sse[3];    /* above sum_bits, if that is set, the number of blocks that are done */
+    uint32_t blocks[3]; /* else that number */
     uint32_t reserved;
 } VgPsnrState;
 
@@ -42,6 +43,8 @@ typedef struct VgPsnrArgs {
     uint64_t state;  /* VgPsnrState */
     uint64_t record; /* VgPsnrRecord */
     int32_t n_parts;
+    int32_t sum_bits;  /* of a component's sum, if the number of blocks fits above it; else 0 */
+    int32_t luma_only; /* the sums of the others are 0 */
     int32_t reserved;
 } VgPsnrArgs;
 

@@ -49,6 +49,31 @@ static VgPsnrMode mode_of(const VgDevicePlane *ref, const VgDevicePlane *dist, i
     return bytes == 1 ? VG_PSNR_BYTES : VG_PSNR_WORDS;
 }
 
+static int32_t bits_of(uint64_t x)
+{
+    int32_t bits = 0;
+    while (bits < 64 && x >> bits)
+        bits++;
+    return bits;
+}
+
+/* Bits of the greatest sum that any words of these planes can make, or 0 if a number of blocks does not fit beside it. */
+static int32_t sum_bits(const VgPsnrArgs *args)
+{
+    int32_t most = 0, blocks = 0;
+
+    for (int32_t i = 0; i < args->n_parts; i++) {
+        const VgPsnrPart *part = &args->parts[i];
+        const int32_t ref = 8 * part->ref.sample_bytes - part->ref.shift;
+        const int32_t dist = 8 * part->dist.sample_bytes - part->dist.shift;
+        const int32_t bits =
+            bits_of((uint64_t)part->ref.width * (uint64_t)part->ref.height) + 2 * (ref > dist ? ref : dist);
+        most = bits > most ? bits : most;
+        blocks = bits_of(part->blocks) > blocks ? bits_of(part->blocks) : blocks;
+    }
+    return most + blocks <= 64 ? most : 0;
+}
+
 static int enqueue(const void *params_v, const VgLauncher *launcher, const VgDeviceFrame *frame, uint64_t work,
                    uint64_t record)
 {
@@ -76,13 +101,16 @@ static int enqueue(const void *params_v, const VgLauncher *launcher, const VgDev
             .first_block = blocks,
         };
         const uint64_t threads = (uint64_t)part->groups * vg_divide_up((uint64_t)height, VG_PSNR_ROWS);
-        blocks += vg_divide_up(threads, VG_PSNR_BLOCK);
+        part->blocks = vg_divide_up(threads, VG_PSNR_BLOCK);
+        blocks += part->blocks;
         args.n_parts++;
         if (mode == VG_PSNR_BYTE_PAIRS || mode == VG_PSNR_WORD_PAIRS)
             break;
     }
     if (blocks == 0)
         return launcher->fill(launcher->context, record, 0, sizeof(VgPsnrRecord));
+    args.sum_bits = sum_bits(&args);
+    args.luma_only = args.n_parts == 1;
     return vg_launch(launcher, "psnr", blocks, VG_PSNR_BLOCK, 0, &args, sizeof(args));
 }
 

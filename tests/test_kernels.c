@@ -342,7 +342,7 @@ static const Sweep sweeps[] = {
 static const uint32_t sides[][2] = {
     { 1, 1 },   { 1, 3 },   { 2, 1 },    { 3, 3 },    { 3, 4 },    { 5, 7 },    { 11, 11 },   { 12, 11 }, { 8, 9 },
     { 16, 16 }, { 17, 15 }, { 31, 13 },  { 33, 34 },  { 64, 48 },  { 65, 23 },  { 100, 3 },   { 3, 100 }, { 63, 67 },
-    { 96, 80 }, { 97, 81 }, { 129, 11 }, { 256, 32 }, { 11, 129 }, { 261, 45 }, { 181, 107 },
+    { 96, 80 }, { 97, 81 }, { 129, 11 }, { 256, 32 }, { 11, 129 }, { 261, 45 }, { 181, 107 }, { 241, 7 }, { 249, 9 },
 };
 #define N_SIDES (sizeof(sides) / sizeof(sides[0]))
 
@@ -596,6 +596,23 @@ static void sums_in_order(void **state)
     }
 }
 
+/* What is done with sums that leave no room for a number of blocks. */
+static void count_beside(const char *kernel, void *args)
+{
+    if (!strcmp(kernel, "psnr"))
+        ((VgPsnrArgs *)args)->sum_bits = 0;
+}
+
+static void psnr_counts_beside_sums(void **state)
+{
+    const HarnessProducer producer = producer_of("kernels, blocks counted beside sums", count_beside);
+    HarnessResult result = { 0 };
+    (void)state;
+
+    sweep(0, 5, &producer, &result);
+    none_differs(&result, 200);
+}
+
 /* ---- Planted faults ----------------------------------------------------------------------------------------------- */
 
 static void no_pitch(const char *kernel, void *args)
@@ -740,6 +757,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(psnr_agrees),
+        cmocka_unit_test(psnr_counts_beside_sums),
         cmocka_unit_test(motion_agrees),
         cmocka_unit_test(both_lags_agree),
         cmocka_unit_test(float_ssim_agrees),
