@@ -33,14 +33,25 @@ typedef struct VgPlan {
     VgMemory memory;             /* of all pictures */
     const VgDeviceTable *device; /* NULL: none */
     VgDeviceChoice choice;
+    int cpu_only; /* the device does no pass, it only has the pictures */
     /**
      * Earlier pictures are not handed over: the back end keeps what it will look back at. Set for pictures in device
-     * memory by history=copy, and always for pictures that are uploaded.
+     * memory by history=copy or if they are all downloaded, and for pictures that are uploaded, unless the CPU reads them
+     * too (vg_backend_both): it reads them in place.
      */
     int copy_history;
     VgFallback fallback;
     uint32_t parity_every; /* 0: no parity */
 } VgPlan;
+
+/** Appends a pass; plan->passes has room for it. */
+void vg_plan_add(VgPlan *plan, const VgMetric *metric, void *params);
+
+/** Whether the pass makes a record of a frame; `scored` is 0 for one that subsampling leaves out. */
+static inline int vg_pass_runs(const VgPass *pass, int scored)
+{
+    return scored || pass->metric->every_frame;
+}
 
 /** A frame's pictures: index [k] is the frame k before; NULL where it does not exist or is not asked for. */
 typedef struct VgFramePictures {
@@ -58,7 +69,7 @@ typedef struct VgBackend {
     /** Reserves everything that frames will need, records included. The plan stays in place until close(). */
     int (*open)(void **context, const VgPlan *plan, const VgLog *log);
     /**
-     * Starts the passes of one frame; `scored` is 0 for a frame that subsampling leaves out, of which only passes of
+     * Starts the passes of one frame in slot frame % in_flight; `scored` is 0 for a frame that subsampling leaves out, of which only passes of
      * every_frame metrics run. The pictures stay in place until finish() has returned 1. Never waits for results.
      */
     int (*submit)(void *context, unsigned slot, const VgFramePictures *pictures, int scored);
@@ -81,8 +92,16 @@ extern const VgBackend vg_backend_cpu;
 extern const VgBackend vg_backend_device;
 /**
  * Both of them: passes that the device cannot do go to the CPU (fallback), and the CPU's records of some frames are
- * compared with the device's (parity). Pictures in device memory are downloaded for the CPU.
+ * compared with the device's (parity). Pictures in device memory are downloaded for the CPU; those in host memory are
+ * read in place, so that earlier ones are handed over (see copy_history).
  */
 extern const VgBackend vg_backend_both;
+
+/**
+ * Fills what the configuration says about memory and devices into the plan, and names the back end that does it.
+ *
+ * @return 0, or after a message -EINVAL or, for a back end that is not built in, -ENOSYS
+ */
+int vg_backend_choose(const VgBackend **backend, VgPlan *plan, const VgScorerConfig *config, const VgLog *log);
 
 #endif

@@ -202,11 +202,6 @@ static int cpu_open(void **context, const VgPlan *plan, const VgLog *log)
     return err;
 }
 
-static int runs(const VgPass *pass, const CpuSlot *slot)
-{
-    return slot->scored || pass->metric->every_frame;
-}
-
 static int cpu_submit(void *context, unsigned index, const VgFramePictures *pictures, int scored)
 {
     CpuContext *c = context;
@@ -224,9 +219,9 @@ static int cpu_submit(void *context, unsigned index, const VgFramePictures *pict
     slot->scored = scored;
     slot->pending = 0;
     for (unsigned t = 0; t < c->n_tasks; t++)
-        slot->pending += (unsigned)runs(&c->plan->passes[slot->tasks[t].pass], slot);
+        slot->pending += (unsigned)vg_pass_runs(&c->plan->passes[slot->tasks[t].pass], scored);
     for (unsigned t = 0; t < c->n_tasks; t++)
-        if (runs(&c->plan->passes[slot->tasks[t].pass], slot))
+        if (vg_pass_runs(&c->plan->passes[slot->tasks[t].pass], scored))
             vg_worker_submit(c->workers, &slot->tasks[t].task);
     return 0;
 }
@@ -245,7 +240,7 @@ static int cpu_finish(void *context, unsigned index, int wait, const uint8_t **r
     for (unsigned t = 0; t < c->n_tasks; t++) {
         const CpuTask *task = &slot->tasks[t];
         const VgPass *pass = &c->plan->passes[task->pass];
-        if (!runs(pass, slot))
+        if (!vg_pass_runs(pass, slot->scored))
             continue;
         if (task->band == 0)
             memcpy(slot->records + pass->record_offset, task->partial, pass->metric->record_size);

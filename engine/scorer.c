@@ -93,9 +93,8 @@ static int find_pass(VgScorer *s, const VgFeature *feature, unsigned *index)
             return 0;
         }
     }
-    *index = s->plan.n_passes++;
-    s->plan.passes[*index] = (VgPass){ .metric = metric, .params = params, .record_offset = s->plan.records_size };
-    s->plan.records_size += (metric->record_size + 15) / 16 * 16;
+    *index = s->plan.n_passes;
+    vg_plan_add(&s->plan, metric, params);
     return 0;
 }
 
@@ -156,7 +155,25 @@ static int add_columns(VgScorer *s, VgKeyPhase phase)
     return 0;
 }
 
-static int prepare(VgScorer *s, const VgScorerConfig *config)
+static int choose_backend(VgScorer *s, const VgScorerConfig *config, const VgBackend *given)
+{
+    int err = vg_backend_choose(&s->backend, &s->plan, config, &s->log);
+    if (err)
+        return err;
+    if (given)
+        s->backend = given;
+    if (s->plan.choice.which) {
+        s->device = strdup(s->plan.choice.which);
+        if (!s->device) {
+            vg_log(&s->log, VG_LOG_ERROR, "out of memory");
+            return -ENOMEM;
+        }
+        s->plan.choice.which = s->device;
+    }
+    return 0;
+}
+
+static int prepare(VgScorer *s, const VgScorerConfig *config, const VgBackend *backend)
 {
     int err = check_geometry(&s->log, &s->geometry);
     if (err)
@@ -188,8 +205,11 @@ static int prepare(VgScorer *s, const VgScorerConfig *config)
     s->plan.n_threads = config->n_threads ? config->n_threads : vg_cpu_count();
     if (s->plan.n_threads > VG_MAX_THREADS)
         s->plan.n_threads = VG_MAX_THREADS;
-    s->ref.lag = s->plan.lag[VG_REF];
-    s->dist.lag = s->plan.lag[VG_DIST];
+    err = choose_backend(s, config, backend);
+    if (err)
+        return err;
+    s->ref.lag = s->plan.copy_history ? 0 : s->plan.lag[VG_REF];
+    s->dist.lag = s->plan.copy_history ? 0 : s->plan.lag[VG_DIST];
     s->ref.capacity = s->plan.in_flight + s->ref.lag;
     s->dist.capacity = s->plan.in_flight + s->dist.lag;
     return s->backend->open(&s->context, &s->plan, &s->log);
@@ -197,7 +217,7 @@ static int prepare(VgScorer *s, const VgScorerConfig *config)
 
 int vg_scorer_create(VgScorer **scorer, const VgScorerConfig *config)
 {
-    return vg_scorer_create_on(scorer, config, &vg_backend_cpu);
+    return vg_scorer_create_on(scorer, config, NULL);
 }
 
 int vg_scorer_create_on(VgScorer **scorer, const VgScorerConfig *given, const VgBackend *backend)
@@ -214,9 +234,8 @@ int vg_scorer_create_on(VgScorer **scorer, const VgScorerConfig *given, const Vg
     if (s) {
         s->log = log;
         s->geometry = config.geometry;
-        s->backend = backend;
         s->n_subsample = config.n_subsample ? config.n_subsample : 1;
-        err = prepare(s, &config);
+        err = prepare(s, &config, backend);
     }
     if (err) {
         vg_scorer_free(&s);
@@ -232,9 +251,7 @@ static VgSurface *surface_take(VgSurfaceRing *ring, const VgPicture *picture)
 {
     for (unsigned i = 0; i < ring->capacity; i++) {
         if (!ring->surfaces[i].users) {
-            ring->surfaces[i] = (VgSurface){ .users = 1 };
-            memcpy(&ring->surfaces[i].picture, picture,
-                   picture->size < sizeof(*picture) ? picture->size : sizeof(*picture));
+            ring->surfaces[i] = (VgSurface){ .picture = *picture, .users = 1 };
             return &ring->surfaces[i];
         }
     }
@@ -290,6 +307,12 @@ static void release_history(VgScorer *s)
 
 /* ---- Frames ------------------------------------------------------------------------------------------------------ */
 
+static const char *memory_name(VgMemory memory)
+{
+    static const char *const names[] = { "host", "CUDA" };
+    return (unsigned)memory <= VG_MEMORY_CUDA ? names[memory] : "unknown";
+}
+
 static int refuse_picture(const VgScorer *s, const char *side, const char *what, long value, const char *remedy)
 {
     vg_log(&s->log, VG_LOG_ERROR, "%s picture of frame %llu: %s %ld %s", side, (unsigned long long)s->submitted, what,
@@ -300,9 +323,11 @@ static int refuse_picture(const VgScorer *s, const char *side, const char *what,
 static int check_picture(const VgScorer *s, const VgPicture *p, const char *side)
 {
     const VgGeometry *g = &s->geometry, *pg = &p->geometry;
-    if (p->size < VG_LEAST_PICTURE)
-        return refuse_picture(s, side, "a struct of", (long)p->size,
-                              "bytes is too small: set size = sizeof(VgPicture)");
+    if (p->memory != s->plan.memory) {
+        vg_log(&s->log, VG_LOG_ERROR, "%s picture of frame %llu is in %s memory, the scorer was made for %s memory",
+               side, (unsigned long long)s->submitted, memory_name(p->memory), memory_name(s->plan.memory));
+        return -EINVAL;
+    }
     if (pg->width != g->width || pg->height != g->height || pg->chroma != g->chroma || pg->bit_depth != g->bit_depth) {
         vg_log(&s->log, VG_LOG_ERROR,
                "%s picture of frame %llu is %ux%u %s %u bits, the scorer was made for %ux%u %s %u bits", side,
@@ -326,6 +351,18 @@ static int check_picture(const VgScorer *s, const VgPicture *p, const char *side
     return 0;
 }
 
+/* Checks a caller's picture and copies it. Fields that an older program's struct does not have keep their defaults. */
+static int take_picture(const VgScorer *s, VgPicture *copy, const VgPicture *given, const char *side)
+{
+    if (given->size < VG_LEAST_PICTURE)
+        return refuse_picture(s, side, "a struct of", (long)given->size,
+                              "bytes is too small: set size = sizeof(VgPicture)");
+    *copy = (VgPicture){ 0 };
+    memcpy(copy, given, given->size < sizeof(*copy) ? given->size : sizeof(*copy));
+    copy->size = sizeof(*copy);
+    return check_picture(s, copy, side);
+}
+
 static const VgPicture *picture_of(const VgSurface *surface)
 {
     return surface ? &surface->picture : NULL;
@@ -339,9 +376,10 @@ int vg_scorer_submit(VgScorer *s, const VgPicture *distorted, const VgPicture *r
         return -EPIPE;
     if (s->submitted - s->collected == s->plan.in_flight)
         return -EAGAIN;
-    int err = check_picture(s, distorted, "distorted");
+    VgPicture dist, ref;
+    int err = take_picture(s, &dist, distorted, "distorted");
     if (!err)
-        err = check_picture(s, reference, "reference");
+        err = take_picture(s, &ref, reference, "reference");
     if (err)
         return err;
 
@@ -350,7 +388,7 @@ int vg_scorer_submit(VgScorer *s, const VgPicture *distorted, const VgPicture *r
     unsigned index = (unsigned)(s->submitted % s->plan.in_flight);
     VgSlot *slot = &s->slots[index];
     slot->scored = s->submitted % s->n_subsample == 0;
-    VgSurface *new_dist = surface_take(&s->dist, distorted), *new_ref = surface_take(&s->ref, reference);
+    VgSurface *new_dist = surface_take(&s->dist, &dist), *new_ref = surface_take(&s->ref, &ref);
     if (!new_dist || !new_ref) {
         vg_log(&s->log, VG_LOG_ERROR, "frame %llu: more pictures are held than in_flight + look-back",
                (unsigned long long)s->submitted);
@@ -446,6 +484,8 @@ int vg_scorer_flush(VgScorer *s)
         return err;
     s->flushed = 1;
     release_history(s);
+    if (s->backend->flush)
+        s->backend->flush(s->context);
     for (unsigned i = 0; s->submitted && i < s->n_instances; i++) {
         VgInstance *instance = &s->instances[i];
         const VgMetric *metric = instance->feature.metric;
@@ -483,6 +523,7 @@ void vg_scorer_free(VgScorer **scorer)
     for (unsigned i = 0; i < s->plan.n_passes; i++)
         free(s->plan.passes[i].params);
     free(s->plan.passes);
+    free(s->device);
     vg_features_free(&s->features);
     vg_store_free(&s->store);
     free(s);
@@ -509,7 +550,13 @@ unsigned vg_scorer_lookahead(const VgScorer *s)
 
 unsigned vg_scorer_lookback(const VgScorer *s)
 {
-    return s->plan.lag[VG_REF] > s->plan.lag[VG_DIST] ? s->plan.lag[VG_REF] : s->plan.lag[VG_DIST];
+    return s->ref.lag > s->dist.lag ? s->ref.lag : s->dist.lag;
+}
+
+uint64_t vg_scorer_parity(const VgScorer *s, uint64_t *compared)
+{
+    *compared = 0;
+    return s->backend->parity ? s->backend->parity(s->context, compared) : 0;
 }
 
 /* Keys and aggregates share the store; each is numbered in its own right, in order of columns. */

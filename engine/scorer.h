@@ -26,7 +26,7 @@ typedef struct VgSurfaceRing {
     VgSurface surfaces[VG_MAX_IN_FLIGHT + VG_MAX_LAG];
     unsigned capacity;              /* in_flight + lag */
     VgSurface *history[VG_MAX_LAG]; /* [k]: the frame k + 1 before the next one */
-    unsigned lag;                   /* frames of history kept */
+    unsigned lag;                   /* frames of history kept; 0 if the back end keeps copies */
 } VgSurfaceRing;
 
 typedef struct VgSlot {
@@ -50,6 +50,7 @@ struct VgScorer {
     unsigned n_instances;
     VgFeatureList features; /* owns what instances[].feature shares */
     VgPlan plan;
+    char *device; /* plan.choice.which */
     unsigned lookahead;
     const VgBackend *backend;
     void *context;
@@ -62,7 +63,7 @@ struct VgScorer {
     struct timespec first_submit, last_collect;
 };
 
-/** vg_scorer_create() with a back end of the caller's choice. */
+/** vg_scorer_create() with a back end of the caller's choice; NULL: the one that the configuration asks for. */
 int vg_scorer_create_on(VgScorer **scorer, const VgScorerConfig *config, const VgBackend *backend);
 
 /** Frames per second of wall-clock time from the first submit to the last collect; NaN or infinite where undefined. */

@@ -269,10 +269,10 @@ VG_API void vg_scorer_free(VgScorer **scorer);
  *
  * On success the scorer owns both pictures' references and calls each picture's `release` once, inside a later call
  * (or this one). On failure they remain the caller's. At most in_flight + look-back pictures are held per input,
- * where look-back is 0 to 2, as vg_scorer_lookback() says.
+ * where look-back is 0 to 2, as vg_scorer_lookback() says: 0 if earlier pictures are copied rather than held.
  *
  * @return 0; -EAGAIN (not logged) when in_flight frames are under way: collect first; -EINVAL for a picture that does
- *         not fit the scorer's geometry; -EPIPE (not logged) after vg_scorer_flush(); or the error of an earlier frame
+ *         not fit the scorer's geometry or memory; -EPIPE (not logged) after vg_scorer_flush(); or the error of an earlier frame
  */
 VG_API int vg_scorer_submit(VgScorer *scorer, const VgPicture *distorted, const VgPicture *reference);
 
@@ -304,7 +304,7 @@ VG_API uint64_t vg_scorer_final(const VgScorer *scorer);
 /** Frames after frame n that must be submitted before all scores of n can be final (0 to 2). */
 VG_API unsigned vg_scorer_lookahead(const VgScorer *scorer);
 
-/** Earlier frames whose pictures are held for temporal metrics (0 to 2). */
+/** Earlier frames whose pictures are held for temporal metrics (0 to 2); 0 where the device keeps copies. */
 VG_API unsigned vg_scorer_lookback(const VgScorer *scorer);
 
 /**

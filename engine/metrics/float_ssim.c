@@ -152,6 +152,14 @@ static int score(const VgScoreContext *context, void *state, uint64_t frame, con
     return vg_emit(emit, KEY_S, frame, record->s);
 }
 
+static const VgRecordField fields[] = {
+    { "ssim", VG_FIELD_F32, offsetof(VgFloatSsimRecord, ssim), 1 },
+    { "l", VG_FIELD_F32, offsetof(VgFloatSsimRecord, l), 1 },
+    { "c", VG_FIELD_F32, offsetof(VgFloatSsimRecord, c), 1 },
+    { "s", VG_FIELD_F32, offsetof(VgFloatSsimRecord, s), 1 },
+    { 0 },
+};
+
 const VgMetric vg_metric_float_ssim = {
     .info = {
         .name = "float_ssim",
@@ -169,5 +177,6 @@ const VgMetric vg_metric_float_ssim = {
     .merge_params = merge_params,
     .cpu = &vg_cpu_float_ssim,
     .device = &vg_device_float_ssim,
+    .fields = fields,
     .score = score,
 };

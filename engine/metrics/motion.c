@@ -192,6 +192,11 @@ static int flush(const VgScoreContext *context, void *state_v, uint64_t n_frames
     return finish(o, state, n_frames - 1, state->previous[0], emit);
 }
 
+static const VgRecordField fields[] = {
+    { "sad", VG_FIELD_U64, offsetof(VgMotionRecord, sad), 2 },
+    { 0 },
+};
+
 const VgMetric vg_metric_motion = {
     .info = {
         .name = "motion",
@@ -212,6 +217,7 @@ const VgMetric vg_metric_motion = {
     .merge_params = merge_params,
     .cpu = &vg_cpu_motion,
     .device = &vg_device_motion,
+    .fields = fields,
     .score = score,
     .flush = flush,
 };

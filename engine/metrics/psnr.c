@@ -175,6 +175,11 @@ static int flush(const VgScoreContext *context, void *state_v, uint64_t n_frames
     return 0;
 }
 
+static const VgRecordField fields[] = {
+    { "sse", VG_FIELD_U64, offsetof(VgPsnrRecord, sse), 3 },
+    { 0 },
+};
+
 const VgMetric vg_metric_psnr = {
     .info = {
         .name = "psnr",
@@ -194,6 +199,7 @@ const VgMetric vg_metric_psnr = {
     .merge_params = merge_params,
     .cpu = &vg_cpu_psnr,
     .device = &vg_device_psnr,
+    .fields = fields,
     .score = score,
     .flush = flush,
 };

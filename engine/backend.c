@@ -1,0 +1,120 @@
+/*
+ * Copyright (c) 2026 the vmaf_gpu authors
+ * SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Which back end does what a configuration asks for.
+ */
+#include "engine/backend.h"
+
+#include <errno.h>
+
+void vg_plan_add(VgPlan *plan, const VgMetric *metric, void *params)
+{
+    plan->passes[plan->n_passes++] = (VgPass){ metric, params, plan->records_size };
+    plan->records_size += (metric->record_size + 15) / 16 * 16;
+}
+
+static const char *kind_name(VgBackendKind kind)
+{
+    static const char *const names[] = { "auto", "cpu", "cuda", "hip" };
+    return names[kind];
+}
+
+/* Values that no enumeration has: an uninitialised struct, or a program of a later version. */
+static int check_values(const VgScorerConfig *config, const VgLog *log)
+{
+    const struct {
+        const char *what;
+        unsigned value, last;
+    } values[] = {
+        { "back end", (unsigned)config->backend, VG_BACKEND_HIP },
+        { "memory", (unsigned)config->memory, VG_MEMORY_CUDA },
+        { "fallback", (unsigned)config->fallback, VG_FALLBACK_CPU },
+        { "history", (unsigned)config->history, VG_HISTORY_COPY },
+    };
+    for (unsigned i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+        if (values[i].value > values[i].last) {
+            vg_log(log, VG_LOG_ERROR, "%s %u is unknown: give 0 to %u", values[i].what, values[i].value,
+                   values[i].last);
+            return -EINVAL;
+        }
+    }
+    return 0;
+}
+
+/* Pictures in device memory: whether this library can get at them at all. */
+static int check_memory(const VgScorerConfig *config, const VgLog *log)
+{
+    if (config->memory == VG_MEMORY_HOST)
+        return 0;
+    if (config->backend == VG_BACKEND_HIP) {
+        vg_log(log, VG_LOG_ERROR, "pictures in CUDA memory cannot be scored by backend=hip: use cuda, cpu or auto");
+        return -EINVAL;
+    }
+    if (!vg_backend_built_in(VG_BACKEND_CUDA)) {
+        vg_log(log, VG_LOG_ERROR,
+               "pictures are in CUDA memory, but this library was built without CUDA: download them "
+               "first, or build it with clang 19 or nvcc");
+        return -ENOSYS;
+    }
+    if (!config->device_context) {
+        vg_log(log, VG_LOG_ERROR, "pictures in CUDA memory need the context that they belong to: set device_context");
+        return -EINVAL;
+    }
+    return 0;
+}
+
+/* A back end that this library does not have: the CPU may do its work. */
+static int check_kind(VgBackendKind *kind, const VgScorerConfig *config, const VgLog *log)
+{
+    if (vg_backend_built_in(*kind))
+        return 0;
+    const char *remedy = *kind == VG_BACKEND_HIP
+                             ? "it is not built in yet"
+                             : "this library was built without it, that is, without clang 19 or nvcc";
+    if (config->fallback == VG_FALLBACK_CPU) {
+        vg_log(log, VG_LOG_WARNING, "scoring on the CPU rather than by backend=%s: %s", kind_name(*kind), remedy);
+        *kind = VG_BACKEND_CPU;
+        return 0;
+    }
+    vg_log(log, VG_LOG_ERROR, "backend=%s cannot be used: %s; use backend=cpu, or fallback=cpu", kind_name(*kind),
+           remedy);
+    return -ENOSYS;
+}
+
+int vg_backend_choose(const VgBackend **backend, VgPlan *plan, const VgScorerConfig *config, const VgLog *log)
+{
+    int err = check_values(config, log);
+    if (!err)
+        err = check_memory(config, log);
+    if (err)
+        return err;
+    VgBackendKind kind = config->backend;
+    if (kind == VG_BACKEND_AUTO)
+        kind = config->memory == VG_MEMORY_CUDA ? VG_BACKEND_CUDA : VG_BACKEND_CPU;
+    err = check_kind(&kind, config, log);
+    if (err)
+        return err;
+
+    plan->memory = config->memory;
+    plan->fallback = config->fallback;
+    plan->parity_every = config->parity_every;
+    plan->cpu_only = kind == VG_BACKEND_CPU;
+    if (plan->cpu_only && plan->parity_every) {
+        vg_log(log, VG_LOG_INFO, "parity compares a device with the CPU, and no device scores: nothing is compared");
+        plan->parity_every = 0;
+    }
+    if (plan->cpu_only && plan->memory == VG_MEMORY_HOST) {
+        *backend = &vg_backend_cpu;
+        return 0;
+    }
+    plan->device = &vg_table_cuda;
+    plan->choice = (VgDeviceChoice){ config->device, config->device_context };
+    const int both = plan->cpu_only || plan->parity_every || plan->fallback == VG_FALLBACK_CPU;
+    *backend = both ? &vg_backend_both : &vg_backend_device;
+    if (plan->memory == VG_MEMORY_HOST)
+        plan->copy_history = !both;
+    else
+        plan->copy_history = plan->cpu_only || config->history == VG_HISTORY_COPY;
+    return 0;
+}
