@@ -5,13 +5,24 @@
  * Which back end does what a configuration asks for.
  */
 #include "engine/backend.h"
+#include "kernels/kernel_host.h"
 
 #include <errno.h>
+#include <stdio.h>
 
 void vg_plan_add(VgPlan *plan, const VgMetric *metric, void *params)
 {
     plan->passes[plan->n_passes++] = (VgPass){ metric, params, plan->records_size };
     plan->records_size += (metric->record_size + 15) / 16 * 16;
+}
+
+int vg_pass_refused(const VgPass *pass, char *why, size_t why_size)
+{
+    const VgDeviceMetric *device = pass->metric->device;
+    if (device)
+        return device->check && device->check(pass->params, why, why_size);
+    snprintf(why, why_size, "there are no kernels for it");
+    return 1;
 }
 
 static const char *kind_name(VgBackendKind kind)

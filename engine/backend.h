@@ -53,6 +53,9 @@ static inline int vg_pass_runs(const VgPass *pass, int scored)
     return scored || pass->metric->every_frame;
 }
 
+/** Whether the device cannot do the pass; if so, writes the reason to `why`. */
+int vg_pass_refused(const VgPass *pass, char *why, size_t why_size);
+
 /** A frame's pictures: index [k] is the frame k before; NULL where it does not exist or is not asked for. */
 typedef struct VgFramePictures {
     uint64_t frame;

@@ -10,7 +10,6 @@
  */
 #include "engine/download.h"
 #include "engine/parity.h"
-#include "kernels/kernel_host.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -85,16 +84,6 @@ static int fail(Both *b, int err)
 
 /* ---- Who does what ----------------------------------------------------------------------------------------------- */
 
-/* Whether the device cannot do a pass; says why. */
-static int refused(const VgPlan *plan, const VgPass *pass, char *why, size_t why_size)
-{
-    const VgDeviceMetric *device = pass->metric->device;
-    if (device)
-        return device->check && device->check(pass->params, why, why_size);
-    snprintf(why, why_size, "it has no kernels for %s", plan->device->name);
-    return 1;
-}
-
 static void add(Part *part, const VgPass *pass)
 {
     part->whole[part->plan.n_passes] = pass;
@@ -109,7 +98,7 @@ static void split(Both *b, int device)
         b->parts[p].plan.n_passes = b->parts[p].plan.records_size = 0;
     for (unsigned i = 0; i < b->plan->n_passes; i++) {
         const VgPass *pass = &b->plan->passes[i];
-        if (!device || (b->plan->fallback == VG_FALLBACK_CPU && refused(b->plan, pass, why, sizeof(why)))) {
+        if (!device || (b->plan->fallback == VG_FALLBACK_CPU && vg_pass_refused(pass, why, sizeof(why)))) {
             add(&b->parts[CPU], pass);
             continue;
         }
@@ -182,7 +171,7 @@ static void warn_of_fallback(const Both *b)
     }
     for (unsigned i = 0; !b->plan->cpu_only && i < b->parts[CPU].plan.n_passes; i++) {
         const VgPass *pass = b->parts[CPU].whole[i];
-        refused(b->plan, pass, why, sizeof(why));
+        vg_pass_refused(pass, why, sizeof(why));
         vg_log(&b->log, VG_LOG_WARNING, "%s is scored on the CPU: %s", pass->metric->info.name, why);
     }
 }
@@ -349,9 +338,11 @@ static int finish_parts(Both *b, unsigned index, int wait)
             continue;
         if (p != DEVICE && b->handed <= slot->frame)
             return 0;
-        int done = part->backend->finish(part->context, index, wait, &slot->records[p]);
+        const uint8_t *records;
+        int done = part->backend->finish(part->context, index, wait, &records);
         if (done <= 0)
             return done;
+        slot->records[p] = records;
     }
     return b->handed > slot->frame;
 }

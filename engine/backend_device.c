@@ -139,12 +139,12 @@ static VgLauncher launcher_of(DeviceContext *c)
 static int check_passes(const VgPlan *plan, const VgLog *log)
 {
     for (unsigned p = 0; p < plan->n_passes; p++) {
-        const VgMetric *metric = plan->passes[p].metric;
-        char why[400] = "there are no kernels for it";
-        if (metric->device &&
-            (!metric->device->check || !metric->device->check(plan->passes[p].params, why, sizeof(why))))
+        const VgPass *pass = &plan->passes[p];
+        char why[400];
+        if (!vg_pass_refused(pass, why, sizeof(why)))
             continue;
-        vg_log(log, VG_LOG_ERROR, "%s cannot be scored on a %s device: %s", metric->info.name, plan->device->name, why);
+        vg_log(log, VG_LOG_ERROR, "%s cannot be scored on a %s device: %s", pass->metric->info.name, plan->device->name,
+               why);
         return -ENOTSUP;
     }
     return 0;
@@ -539,17 +539,12 @@ static int upload(DeviceContext *c, DeviceSlot *slot, VgSide side, const VgPictu
 
 /* ---- Frames ------------------------------------------------------------------------------------------------------ */
 
-static int runs(const VgPass *pass, int scored)
-{
-    return scored || pass->metric->every_frame;
-}
-
 /* Whether a picture of this side will be read, now or by a later frame. */
 static int is_read(const DeviceContext *c, VgSide side, int scored)
 {
     int any = c->plan->lag[side] > 0;
     for (unsigned p = 0; p < c->plan->n_passes; p++)
-        any |= runs(&c->plan->passes[p], scored);
+        any |= vg_pass_runs(&c->plan->passes[p], scored);
     return any;
 }
 
@@ -596,7 +591,7 @@ static int enqueue_passes(DeviceContext *c, const DeviceSlot *slot, const VgDevi
     int err = 0;
     for (unsigned p = 0; !err && p < c->plan->n_passes; p++) {
         const VgPass *pass = &c->plan->passes[p];
-        if (!runs(pass, scored))
+        if (!vg_pass_runs(pass, scored))
             continue;
         c->step = pass->metric->info.name;
         err = pass->metric->device->enqueue(pass->params, &launcher, frame, c->work[p],

@@ -31,6 +31,7 @@ typedef struct HostPicture {
 
 struct VgDownload {
     const VgPlan *plan;
+    const VgDeviceTable *table; /* plan->device */
     VgLog log;
     VgDevice *device;
     VgStream stream;
@@ -100,7 +101,7 @@ static void point_to(VgPicture *copy, const VgPicture *p, int component, const R
 
 static int reserve(VgDownload *d, HostPicture *place, size_t size)
 {
-    const VgDeviceTable *table = d->device->table;
+    const VgDeviceTable *table = d->table;
     void *memory = NULL;
     if (size <= place->size)
         return 0;
@@ -129,14 +130,14 @@ static int copy_rows(VgDownload *d, const Rows *r, uint8_t *to)
                               .from_pitch = r->pitch,
                               .width = r->bytes,
                               .rows = at_once };
-        err = d->device->table->copy(d->device, &copy, d->stream);
+        err = d->table->copy(d->device, &copy, d->stream);
     }
     return err;
 }
 
 static int copy_picture(VgDownload *d, HostPicture *place, const VgPicture *p)
 {
-    const VgDeviceTable *table = d->device->table;
+    const VgDeviceTable *table = d->table;
     Rows rows[3];
     int first[3], last[3], n = 0;
     size_t size = 0;
@@ -165,7 +166,7 @@ static int copy_picture(VgDownload *d, HostPicture *place, const VgPicture *p)
 
 int vg_download_submit(VgDownload *d, uint64_t frame, const VgPicture *const pictures[VG_N_SIDES])
 {
-    const VgDeviceTable *table = d->device->table;
+    const VgDeviceTable *table = d->table;
     int err = table->enter(d->device), copies = 0;
     if (err)
         return vg_device_report(d->device, &d->log, err, "downloading frame %llu", (unsigned long long)frame);
@@ -194,7 +195,7 @@ const VgPicture *vg_download_picture(const VgDownload *d, VgSide side, uint64_t 
 
 int vg_download_finished(VgDownload *d, uint64_t frame, int wait)
 {
-    const VgDeviceTable *table = d->device->table;
+    const VgDeviceTable *table = d->table;
     if (!vg_download_picture(d, VG_REF, frame) && !vg_download_picture(d, VG_DIST, frame))
         return 1;
     VgEvent copied = d->copied[frame % d->plan->in_flight];
@@ -215,15 +216,15 @@ int vg_download_finished(VgDownload *d, uint64_t frame, int wait)
 /* For what must be done whatever happened. The first try may have been told of the failure of earlier work. */
 static int enter_anyway(VgDownload *d)
 {
-    return !d->device->table->enter(d->device) || !d->device->table->enter(d->device);
+    return !d->table->enter(d->device) || !d->table->enter(d->device);
 }
 
 void vg_download_drain(VgDownload *d)
 {
     if (!enter_anyway(d))
         return;
-    d->device->table->stream_synchronize(d->device, d->stream);
-    d->device->table->leave(d->device);
+    d->table->stream_synchronize(d->device, d->stream);
+    d->table->leave(d->device);
 }
 
 /* Bytes of a picture whose samples stand close, or whose chroma is interleaved. */
@@ -240,7 +241,7 @@ static size_t usual_size(const VgGeometry *geometry)
 
 static int reserve_all(VgDownload *d)
 {
-    const VgDeviceTable *table = d->device->table;
+    const VgDeviceTable *table = d->table;
     int err = table->stream_create(d->device, &d->stream);
     if (!err)
         err = table->event_create(d->device, 0, &d->produced);
@@ -261,13 +262,14 @@ int vg_download_open(VgDownload **download, const VgPlan *plan, const VgLog *log
         return -ENOMEM;
     }
     d->plan = plan;
+    d->table = plan->device;
     d->log = *log;
-    int err = plan->device->open(&d->device, &plan->choice, log);
+    int err = d->table->open(&d->device, &plan->choice, log);
     if (!err) {
-        err = plan->device->enter(d->device);
+        err = d->table->enter(d->device);
         if (!err) {
             err = reserve_all(d);
-            plan->device->leave(d->device);
+            d->table->leave(d->device);
         }
         if (err)
             vg_device_report(d->device, log, err, "preparing to download %ux%u pictures", plan->geometry.width,
@@ -281,7 +283,7 @@ int vg_download_open(VgDownload **download, const VgPlan *plan, const VgLog *log
 
 static void free_all(VgDownload *d)
 {
-    const VgDeviceTable *table = d->device->table;
+    const VgDeviceTable *table = d->table;
     if (d->stream) {
         table->stream_synchronize(d->device, d->stream);
         table->stream_destroy(d->device, d->stream);
@@ -307,8 +309,8 @@ void vg_download_close(VgDownload **download)
         const int entered = enter_anyway(d);
         free_all(d);
         if (entered)
-            d->device->table->leave(d->device);
-        d->device->table->close(&d->device);
+            d->table->leave(d->device);
+        d->table->close(&d->device);
     }
     free(d);
 }
