@@ -36,8 +36,8 @@ typedef struct VgPlan {
     int cpu_only; /* the device does no pass, it only has the pictures */
     /**
      * Earlier pictures are not handed over: the back end keeps what it will look back at. Set for pictures in device
-     * memory by history=copy or if they are all downloaded, and for pictures that are uploaded, unless the CPU reads them
-     * too (vg_backend_both): it reads them in place.
+     * memory by history=copy or if they are all downloaded, and for pictures that are uploaded, unless the CPU may read
+     * them, too, in place (vg_backend_both).
      */
     int copy_history;
     VgFallback fallback;
@@ -72,8 +72,9 @@ typedef struct VgBackend {
     /** Reserves everything that frames will need, records included. The plan stays in place until close(). */
     int (*open)(void **context, const VgPlan *plan, const VgLog *log);
     /**
-     * Starts the passes of one frame in slot frame % in_flight; `scored` is 0 for a frame that subsampling leaves out, of which only passes of
-     * every_frame metrics run. The pictures stay in place until finish() has returned 1. Never waits for results.
+     * Starts the passes of one frame in slot frame % in_flight; `scored` is 0 for a frame that subsampling leaves out,
+     * of which only passes of every_frame metrics run. The pictures stay in place until finish() has returned 1. Never
+     * waits for results.
      */
     int (*submit)(void *context, unsigned slot, const VgFramePictures *pictures, int scored);
     /**

@@ -96,7 +96,8 @@ typedef enum VgBackendKind {
 
 /** How temporal metrics keep earlier pictures when a device scores. */
 typedef enum VgHistory {
-    VG_HISTORY_AUTO, /**< by reference; pictures that the library uploads are kept by what was uploaded */
+    VG_HISTORY_AUTO, /**< by reference; pictures in host memory are kept by what was uploaded, or by reference if the
+                          CPU may read them, too (fallback, parity) */
     VG_HISTORY_REF,  /**< pictures are held longer: up to in_flight + look-back of each input */
     VG_HISTORY_COPY  /**< what is looked at again is copied on the device: up to in_flight pictures are held */
 } VgHistory;
@@ -272,7 +273,8 @@ VG_API void vg_scorer_free(VgScorer **scorer);
  * where look-back is 0 to 2, as vg_scorer_lookback() says: 0 if earlier pictures are copied rather than held.
  *
  * @return 0; -EAGAIN (not logged) when in_flight frames are under way: collect first; -EINVAL for a picture that does
- *         not fit the scorer's geometry or memory; -EPIPE (not logged) after vg_scorer_flush(); or the error of an earlier frame
+ *         not fit the scorer's geometry or memory; -EPIPE (not logged) after vg_scorer_flush(); or the error of an
+ *         earlier frame
  */
 VG_API int vg_scorer_submit(VgScorer *scorer, const VgPicture *distorted, const VgPicture *reference);
 

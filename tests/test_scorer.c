@@ -374,7 +374,7 @@ static void refuses_pictures_that_do_not_fit(void **state)
     assert_int_equal(vg_scorer_create(&s, &config), 0);
     Ledger ledger = { 0 };
     VgPicture good = make_picture(&ledger, 1);
-    for (int fault = 0; fault < 9; fault++) {
+    for (int fault = 0; fault < 11; fault++) {
         VgPicture bad = good;
         bad.size = fault == 0 ? 8 : bad.size;
         bad.geometry.width += fault == 1;
@@ -384,6 +384,7 @@ static void refuses_pictures_that_do_not_fit(void **state)
         bad.shift = fault == 5 ? 1 : 0;
         bad.data[2] = fault == 6 ? NULL : bad.data[2];
         bad.step[1] = fault == 7 ? 0 : 1;
+        bad.memory = fault == 9 ? VG_MEMORY_CUDA : fault == 10 ? (VgMemory)7 : VG_MEMORY_HOST;
         if (fault == 8) {
             bad.sample_bytes = 2; /* pitch is even, the step is not */
             bad.step[0] = 3;
@@ -549,6 +550,9 @@ static struct {
     const VgPlan *plan;
     uint8_t *records;
     uint64_t frames, open, fail_submit, fail_finish;
+    uint64_t earlier;  /* pictures of earlier frames that were handed over */
+    unsigned flushes;  /* all of them after the last frame */
+    uint64_t finished; /* frames */
 } stub;
 
 static int stub_open(void **context, const VgPlan *plan, const VgLog *log)
@@ -566,6 +570,8 @@ static int stub_submit(void *context, unsigned slot, const VgFramePictures *pict
     (void)context;
     assert_int_equal(slot, pictures->frame % stub.plan->in_flight);
     assert_int_equal(scored, 1);
+    for (int k = 1; k <= VG_MAX_LAG; k++)
+        stub.earlier += !!pictures->ref[k] + !!pictures->dist[k];
     return stub.frames++ == stub.fail_submit ? -EIO : 0;
 }
 
@@ -576,7 +582,22 @@ static int stub_finish(void *context, unsigned slot, int wait, const uint8_t **r
     if (!wait)
         return 0;
     *records = stub.records;
+    stub.finished++;
     return stub.fail_finish-- == 0 ? -ENODEV : 1;
+}
+
+static void stub_flush(void *context)
+{
+    (void)context;
+    assert_int_equal(stub.finished, stub.frames);
+    stub.flushes++;
+}
+
+static uint64_t stub_parity(void *context, uint64_t *compared)
+{
+    (void)context;
+    *compared = 40 + stub.frames;
+    return stub.frames;
 }
 
 static void stub_close(void **context)
@@ -591,6 +612,8 @@ static const VgBackend stub_backend = {
     .open = stub_open,
     .submit = stub_submit,
     .finish = stub_finish,
+    .flush = stub_flush,
+    .parity = stub_parity,
     .close = stub_close,
 };
 
@@ -640,6 +663,212 @@ static void errors_of_the_back_end_end_the_run_cleanly(void **state)
             assert_int_equal(stub.open, 0);
         }
     }
+}
+
+/* ---- Devices ----------------------------------------------------------------------------------------------------- */
+
+typedef struct Choice {
+    VgBackendKind backend;
+    VgMemory memory;
+    int context;
+    VgFallback fallback;
+    uint32_t parity_every;
+    VgHistory history;
+    /* What is expected of a library with CUDA. */
+    int err;
+    const VgBackend *chosen;
+    int cpu_only, copy_history;
+    const char *message; /* with its level; NULL: none */
+} Choice;
+
+#define CPU    VG_BACKEND_CPU
+#define CUDA   VG_BACKEND_CUDA
+#define HIP    VG_BACKEND_HIP
+#define AUTO   VG_BACKEND_AUTO
+#define HOST   VG_MEMORY_HOST
+#define DEVICE VG_MEMORY_CUDA
+
+static const Choice choices[] = {
+    /* Pictures in host memory. */
+    { AUTO, HOST, 0, 0, 0, 0, 0, &vg_backend_cpu, 1, 0, NULL },
+    { CPU, HOST, 0, 0, 0, 0, 0, &vg_backend_cpu, 1, 0, NULL },
+    { AUTO, HOST, 0, VG_FALLBACK_CPU, 0, 0, 0, &vg_backend_cpu, 1, 0, NULL },
+    { CUDA, HOST, 0, 0, 0, 0, 0, &vg_backend_device, 0, 1, NULL },
+    { CUDA, HOST, 1, 0, 0, VG_HISTORY_REF, 0, &vg_backend_device, 0, 1, NULL },
+    { CUDA, HOST, 0, VG_FALLBACK_CPU, 0, 0, 0, &vg_backend_both, 0, 0, NULL },
+    { CUDA, HOST, 0, 0, 3, VG_HISTORY_COPY, 0, &vg_backend_both, 0, 0, NULL },
+    /* Pictures in device memory. */
+    { AUTO, DEVICE, 1, 0, 0, 0, 0, &vg_backend_device, 0, 0, NULL },
+    { CUDA, DEVICE, 1, 0, 0, VG_HISTORY_REF, 0, &vg_backend_device, 0, 0, NULL },
+    { CUDA, DEVICE, 1, 0, 0, VG_HISTORY_COPY, 0, &vg_backend_device, 0, 1, NULL },
+    { AUTO, DEVICE, 1, VG_FALLBACK_CPU, 0, 0, 0, &vg_backend_both, 0, 0, NULL },
+    { AUTO, DEVICE, 1, 0, 1, VG_HISTORY_COPY, 0, &vg_backend_both, 0, 1, NULL },
+    { CPU, DEVICE, 1, 0, 0, VG_HISTORY_REF, 0, &vg_backend_both, 1, 1, NULL },
+    /* Parity needs a device. */
+    { AUTO, HOST, 0, 0, 1, 0, 0, &vg_backend_cpu, 1, 0,
+      "I parity compares a device with the CPU, and no device scores" },
+    { CPU, DEVICE, 1, 0, 2, 0, 0, &vg_backend_both, 1, 1, "I parity compares a device with the CPU" },
+    /* What is refused. */
+    { AUTO, DEVICE, 0, 0, 0, 0, -EINVAL, NULL, 0, 0, "E pictures in CUDA memory need the context that they belong to" },
+    { CPU, DEVICE, 0, 0, 0, 0, -EINVAL, NULL, 0, 0, "E pictures in CUDA memory need the context that they belong to" },
+    { HIP, DEVICE, 1, VG_FALLBACK_CPU, 0, 0, -EINVAL, NULL, 0, 0, "E pictures in CUDA memory cannot be scored by" },
+    { HIP, HOST, 0, 0, 0, 0, -ENOSYS, NULL, 0, 0, "E backend=hip cannot be used: it is not built in yet" },
+    { HIP, HOST, 0, VG_FALLBACK_CPU, 0, 0, 0, &vg_backend_cpu, 1, 0,
+      "W scoring on the CPU rather than by backend=hip" },
+    { (VgBackendKind)4, HOST, 0, 0, 0, 0, -EINVAL, NULL, 0, 0, "E back end 4 is unknown: give 0 to 3" },
+    { CPU, (VgMemory)2, 0, 0, 0, 0, -EINVAL, NULL, 0, 0, "E memory 2 is unknown" },
+    { CPU, HOST, 0, (VgFallback)9, 0, 0, -EINVAL, NULL, 0, 0, "E fallback 9 is unknown" },
+    { CPU, HOST, 0, 0, 0, (VgHistory)-1, -EINVAL, NULL, 0, 0, "E history 4294967295 is unknown" },
+};
+
+/* What a library without CUDA does. */
+static Choice without_cuda(Choice c)
+{
+    if (c.err == -EINVAL && !strstr(c.message, "context"))
+        return c;
+    if (c.memory == DEVICE)
+        return (Choice){ .err = -ENOSYS,
+                         .message = "E pictures are in CUDA memory, but this library was built without" };
+    if (c.backend == CUDA && c.fallback == VG_FALLBACK_CPU)
+        return (Choice){ .chosen = &vg_backend_cpu,
+                         .cpu_only = 1,
+                         .message = "W scoring on the CPU rather than by backend=cuda" };
+    if (c.backend == CUDA)
+        return (Choice){ .err = -ENOSYS,
+                         .message = "E backend=cuda cannot be used: this library was built without it" };
+    return c;
+}
+
+static void chooses_the_back_end(void **state)
+{
+    (void)state;
+    assert_int_equal(vg_backend_built_in(AUTO), 1);
+    assert_int_equal(vg_backend_built_in(CPU), 1);
+    assert_int_equal(vg_backend_built_in(HIP), 0);
+    for (size_t i = 0; i < sizeof(choices) / sizeof(choices[0]); i++) {
+        const Choice *c = &choices[i], want = vg_backend_built_in(CUDA) ? *c : without_cuda(*c);
+        Messages m;
+        VgScorerConfig config = base_config(&m);
+        const VgLog log = { config.log, config.log_opaque };
+        config.backend = c->backend;
+        config.memory = c->memory;
+        config.device_context = c->context ? &config : NULL;
+        config.device = "1";
+        config.fallback = c->fallback;
+        config.parity_every = c->parity_every;
+        config.history = c->history;
+        VgPlan plan = { 0 };
+        const VgBackend *backend = NULL;
+        const int err = vg_backend_choose(&backend, &plan, &config, &log);
+        if (err != want.err || backend != want.chosen ||
+            (want.message ? !messages_contain(&m, want.message) : !!m.text[0]))
+            fail_msg("case %zu: %d, %s, '%s'", i, err, backend ? backend->name : "none", m.text);
+        if (err)
+            continue;
+        assert_int_equal(plan.cpu_only, want.cpu_only);
+        assert_int_equal(plan.copy_history, want.copy_history);
+        assert_int_equal(plan.parity_every, want.cpu_only ? 0 : c->parity_every);
+        assert_int_equal(plan.memory, c->memory);
+        if (backend == &vg_backend_cpu)
+            continue;
+        assert_ptr_equal(plan.device, &vg_table_cuda);
+        assert_ptr_equal(plan.choice.context, config.device_context);
+        assert_string_equal(plan.choice.which, "1");
+        assert_int_equal(plan.fallback, c->fallback);
+    }
+}
+
+/* With copies, the back end is handed the new pictures alone, and no others are held. */
+static void holds_earlier_pictures_by_reference_only(void **state)
+{
+    (void)state;
+    for (int copies = 0; copies < 2; copies++) {
+        Messages m;
+        VgScorerConfig config = base_config(&m);
+        char device[] = "0";
+        config.features = "motion:motion_five_frame_window=true";
+        config.backend = CUDA;
+        config.memory = DEVICE;
+        config.device_context = &config;
+        config.device = device;
+        config.history = copies ? VG_HISTORY_COPY : VG_HISTORY_REF;
+        config.parity_every = 1;
+        memset(&stub, 0, sizeof(stub));
+        stub.fail_submit = stub.fail_finish = ~0ull;
+        VgScorer *s;
+        const int err = vg_scorer_create_on(&s, &config, &stub_backend);
+        if (!vg_backend_built_in(CUDA)) {
+            assert_int_equal(err, -ENOSYS);
+            return;
+        }
+        assert_int_equal(err, 0);
+        device[0] = '7'; /* it was copied */
+        assert_string_equal(s->plan.choice.which, "0");
+        assert_int_equal(vg_scorer_lookback(s), copies ? 0 : 2);
+        Ledger dist = { 0 }, ref = { 0 };
+        for (unsigned i = 0; i < 10; i++) {
+            VgPicture d = make_picture(&dist, i), r = make_picture(&ref, i);
+            if (!i) {
+                assert_int_equal(vg_scorer_submit(s, &r, &r), -EINVAL);
+                assert_true(messages_contain(&m, "is in host memory, the scorer was made for CUDA memory"));
+            }
+            d.memory = r.memory = DEVICE;
+            while (vg_scorer_submit(s, &d, &r) == -EAGAIN)
+                assert_int_equal(vg_scorer_collect(s, VG_WAIT_ONE), 1);
+            assert_true(dist.held <= 3);
+            assert_true(ref.held <= 3 + (copies ? 0 : 2));
+        }
+        assert_int_equal(stub.earlier, copies ? 0 : 9 + 8);
+        assert_int_equal(stub.flushes, 0);
+        assert_int_equal(vg_scorer_flush(s), 0);
+        assert_int_equal(vg_scorer_flush(s), 0);
+        assert_int_equal(stub.flushes, 1);
+        uint64_t compared;
+        assert_int_equal(vg_scorer_parity(s, &compared), 10);
+        assert_int_equal(compared, 50);
+        vg_scorer_free(&s);
+        assert_int_equal(dist.held + ref.held, 0);
+    }
+}
+
+static void without_parity_nothing_is_counted(void **state)
+{
+    (void)state;
+    Messages m;
+    VgScorerConfig config = base_config(&m);
+    config.parity_every = 1;
+    VgScorer *s;
+    Ledger ledger = { 0 };
+    uint64_t compared = 5;
+    assert_int_equal(vg_scorer_create(&s, &config), 0);
+    submit(s, &ledger, &ledger, 0);
+    assert_int_equal(vg_scorer_flush(s), 0);
+    assert_int_equal(vg_scorer_parity(s, &compared), 0);
+    assert_int_equal(compared, 0);
+    assert_int_equal(m.counts[VG_LOG_WARNING] + m.counts[VG_LOG_ERROR], 0);
+    assert_int_equal(m.counts[VG_LOG_INFO], 1);
+    vg_scorer_free(&s);
+}
+
+/* Fields beyond the size that a program declares are not read. */
+static void accepts_the_picture_struct_of_an_older_program(void **state)
+{
+    (void)state;
+    Messages m;
+    VgScorerConfig config = base_config(&m);
+    config.features = "psnr";
+    VgScorer *s;
+    assert_int_equal(vg_scorer_create(&s, &config), 0);
+    Ledger ledger = { 0 };
+    VgPicture d = make_picture(&ledger, 0), r = make_picture(&ledger, 1);
+    d.size = r.size = offsetof(VgPicture, memory);
+    d.memory = r.memory = DEVICE;
+    assert_int_equal(vg_scorer_submit(s, &d, &r), 0);
+    d.size--;
+    assert_int_equal(vg_scorer_submit(s, &d, &r), -EINVAL);
+    assert_int_equal(vg_scorer_flush(s), 0);
+    vg_scorer_free(&s);
+    assert_int_equal(ledger.held, 0);
 }
 
 /* A picture struct of a later version is longer, one of this version must do for ever. */
@@ -705,6 +934,10 @@ int main(void)
         cmocka_unit_test(memory_grows_by_16_bytes_a_frame_and_key_at_most),
         cmocka_unit_test(the_store_keeps_each_value_once),
         cmocka_unit_test(errors_of_the_back_end_end_the_run_cleanly),
+        cmocka_unit_test(chooses_the_back_end),
+        cmocka_unit_test(holds_earlier_pictures_by_reference_only),
+        cmocka_unit_test(without_parity_nothing_is_counted),
+        cmocka_unit_test(accepts_the_picture_struct_of_an_older_program),
         cmocka_unit_test(accepts_longer_picture_structs),
         cmocka_unit_test(shared_passes_score_as_single_ones),
     };
