@@ -51,7 +51,7 @@ typedef struct Both {
     VgParity parity;
 } Both;
 
-/* One error is reported: the first. While the device is opened, it may become a warning instead. */
+/* Messages of the parts. While the device is opened, an error may become a warning instead. */
 static void relay(void *opaque, VgLogLevel level, const char *message)
 {
     Both *b = opaque;
@@ -60,8 +60,6 @@ static void relay(void *opaque, VgLogLevel level, const char *message)
             snprintf(b->reason, sizeof(b->reason), "%s", message);
         return;
     }
-    if (level == VG_LOG_ERROR && b->error)
-        level = VG_LOG_DEBUG;
     vg_log(&b->log, level, "%s", message);
 }
 
@@ -351,9 +349,7 @@ static void merge(const Part *part, Slot *slot, const uint8_t *records)
 {
     for (unsigned i = 0; records && i < part->plan.n_passes; i++) {
         const VgPass *pass = &part->plan.passes[i];
-        if (vg_pass_runs(pass, slot->scored))
-            memcpy(slot->merged + part->whole[i]->record_offset, records + pass->record_offset,
-                   pass->metric->record_size);
+        memcpy(slot->merged + part->whole[i]->record_offset, records + pass->record_offset, pass->metric->record_size);
     }
 }
 

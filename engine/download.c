@@ -167,7 +167,9 @@ static int copy_picture(VgDownload *d, HostPicture *place, const VgPicture *p)
 int vg_download_submit(VgDownload *d, uint64_t frame, const VgPicture *const pictures[VG_N_SIDES])
 {
     const VgDeviceTable *table = d->table;
-    int err = table->enter(d->device), copies = 0;
+    if (!pictures[VG_REF] && !pictures[VG_DIST])
+        return 0;
+    int err = table->enter(d->device);
     if (err)
         return vg_device_report(d->device, &d->log, err, "downloading frame %llu", (unsigned long long)frame);
     for (int side = 0; !err && side < VG_N_SIDES; side++) {
@@ -176,10 +178,9 @@ int vg_download_submit(VgDownload *d, uint64_t frame, const VgPicture *const pic
         HostPicture *place = place_of(d, side, frame);
         place->frame = frame;
         place->filled = 1;
-        copies = 1;
         err = copy_picture(d, place, pictures[side]);
     }
-    if (!err && copies)
+    if (!err)
         err = table->record(d->device, d->copied[frame % d->plan->in_flight], d->stream);
     if (err)
         vg_device_report(d->device, &d->log, err, "downloading frame %llu", (unsigned long long)frame);
@@ -253,6 +254,15 @@ static int reserve_all(VgDownload *d)
     return err;
 }
 
+static size_t pinned(const VgDownload *d)
+{
+    size_t size = 0;
+    for (int side = 0; side < VG_N_SIDES; side++)
+        for (unsigned i = 0; i < n_pictures(d, side); i++)
+            size += d->pictures[side][i].size;
+    return size;
+}
+
 int vg_download_open(VgDownload **download, const VgPlan *plan, const VgLog *log)
 {
     VgDownload *d = calloc(1, sizeof(*d));
@@ -277,6 +287,9 @@ int vg_download_open(VgDownload **download, const VgPlan *plan, const VgLog *log
     }
     if (err)
         vg_download_close(&d);
+    else
+        vg_log(log, VG_LOG_VERBOSE, "downloading pictures from %s (%s): %.1f MiB pinned", d->device->name,
+               d->device->id, (double)pinned(d) / (1 << 20));
     *download = d;
     return err;
 }
