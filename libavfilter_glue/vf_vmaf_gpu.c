@@ -45,6 +45,7 @@
 #include "libavutil/common.h"
 #include "libavutil/dict.h"
 #include "libavutil/frame.h"
+#include "libavutil/hwcontext.h"
 #include "libavutil/mathematics.h"
 #include "libavutil/mem.h"
 #include "libavutil/opt.h"
@@ -67,17 +68,21 @@
 
 enum Side { DISTORTED, REFERENCE };
 
-/* In the order of the option tables. */
+static const char *const side_names[] = { "distorted", "reference" };
+static const char *const side_labels[] = { "d", "r" }; /* of links in the graphs that messages propose */
+
+/* In the order of the option table; what the library names has its order there, too. */
 enum Pairing { PAIR_NEAREST, PAIR_INDEX, PAIR_FRAMESYNC };
-enum Backend { BACKEND_AUTO, BACKEND_CPU, BACKEND_CUDA, BACKEND_HIP };
+enum Parity { PARITY_OFF, PARITY_CHECK, PARITY_STRICT };
 
 /* One of the two inputs. Times are in nanoseconds. */
 typedef struct Input {
     /* Format */
-    VgPicture picture; ///< what all its frames have in common; addresses, pitches and owner are not set
-    int plane[3];      ///< of Y, Cb, Cr
-    int offset[3];     ///< of their first sample in the plane, in bytes
-    enum AVPixelFormat format;
+    VgPicture picture;         ///< what all its frames have in common; addresses, pitches and owner are not set
+    int plane[3];              ///< of Y, Cb, Cr
+    int offset[3];             ///< of their first sample in the plane, in bytes
+    enum AVPixelFormat format; ///< of the samples, wherever they are
+    AVBufferRef *hw_frames;    ///< CUDA frames: what they have in common; it keeps the device, too. Else NULL
 
     /* Frames that wait for a partner: the first, and the one after it */
     AVFrame *frame[2];
@@ -123,6 +128,10 @@ typedef struct VmafGpuContext {
 #undef NUMBER
 #undef FLAG
     enum Pairing pairing;
+    VgBackendKind backend_kind;
+    VgFallback fallback_kind;
+    enum Parity parity_kind;
+    VgHistory history_kind;
     VgReport report;
     int precision;
     VgPool pooling;
@@ -201,6 +210,32 @@ static int find_choice(AVFilterContext *ctx, const char *option, const char *val
             av_bprintf(&names, "%s%s", !names.len ? "" : --n > 1 ? ", " : " or ", o->name);
     av_log(ctx, AV_LOG_ERROR, "%s=%s is unknown: use %s\n", option, value, names.str);
     return AVERROR(EINVAL);
+}
+
+/* Options of the device that scores; see also config_device(). */
+static int init_device_options(AVFilterContext *ctx)
+{
+    VmafGpuContext *s = ctx->priv;
+    int ret;
+
+    if ((ret = find_choice(ctx, "backend", s->backend)) < 0)
+        return ret;
+    s->backend_kind = ret;
+    if ((ret = find_choice(ctx, "fallback", s->fallback)) < 0)
+        return ret;
+    s->fallback_kind = ret;
+    if ((ret = find_choice(ctx, "parity", s->parity)) < 0)
+        return ret;
+    s->parity_kind = ret;
+    if ((ret = find_choice(ctx, "history", s->history)) < 0)
+        return ret;
+    s->history_kind = ret;
+
+    if (s->parity_every != 1 && s->parity_kind == PARITY_OFF) {
+        av_log(ctx, AV_LOG_ERROR, "parity_every has no meaning with parity=off: leave it out, or add parity=check\n");
+        return AVERROR(EINVAL);
+    }
+    return 0;
 }
 
 /* The options that only FFmpeg's framesync understands: handed to it, or refused. */
@@ -291,13 +326,8 @@ static av_cold int init(AVFilterContext *ctx)
     if ((ret = init_framesync_options(ctx)) < 0)
         return ret;
 
-    if ((ret = find_choice(ctx, "backend", s->backend)) < 0)
+    if ((ret = init_device_options(ctx)) < 0)
         return ret;
-    if (ret != BACKEND_AUTO && ret != BACKEND_CPU) {
-        av_log(ctx, AV_LOG_ERROR, "backend=%s: this build has no such back end; use backend=cpu or backend=auto\n",
-               s->backend);
-        return AVERROR(EINVAL);
-    }
     if (s->bit_depth && s->bit_depth < 8) {
         av_log(ctx, AV_LOG_ERROR, "bit_depth=%d: depths from 8 to 16 are scored; 0 takes the format's\n", s->bit_depth);
         return AVERROR(EINVAL);
@@ -372,7 +402,7 @@ static int query_formats(AVFilterContext *ctx)
             enum AVPixelFormat format = av_pix_fmt_desc_get_id(desc);
             Input in;
 
-            /* Hardware formats are listed so that config_output() can refuse them with a useful message. */
+            /* All hardware formats are listed so that config_hardware() can refuse others with a useful message. */
             if ((describe_format(&in, format) || desc->flags & AV_PIX_FMT_FLAG_HWACCEL) &&
                 (ret = ff_add_format(&formats, format)) < 0)
                 return ret;
@@ -415,6 +445,77 @@ static enum AVPixelFormat find_planar(VgChroma chroma, uint32_t bit_depth)
     return AV_PIX_FMT_NONE;
 }
 
+/* The format of an input's samples, and where they are. */
+static const char *input_format(char text[48], const Input *in)
+{
+    format_name(text, in->format);
+    if (in->hw_frames)
+        av_strlcat(text, " (CUDA)", 48);
+    return text;
+}
+
+static AVHWFramesContext *frames_of(const AVBufferRef *hw_frames)
+{
+    return (AVHWFramesContext *)hw_frames->data;
+}
+
+/* Whether frames on a device can have samples of this format. */
+static int device_has(AVBufferRef *device, enum AVPixelFormat wanted)
+{
+    AVHWFramesConstraints *can = av_hwdevice_get_hwframe_constraints(device, NULL);
+    const enum AVPixelFormat *format = can ? can->valid_sw_formats : NULL;
+    int has = 0;
+
+    for (; format && *format != AV_PIX_FMT_NONE; format++)
+        has |= *format == wanted;
+    av_hwframe_constraints_free(&can);
+    return has;
+}
+
+/*
+ * The format to bring inputs to: planar or, if `device` is given, one that its frames can have. Not every depth has one:
+ * *depth grows to one that has.
+ */
+static enum AVPixelFormat find_common(VgChroma chroma, uint32_t *depth, AVBufferRef *device)
+{
+    const AVPixFmtDescriptor *desc = NULL;
+    enum AVPixelFormat format = AV_PIX_FMT_NONE;
+    Input in;
+
+    for (uint32_t d = *depth; format == AV_PIX_FMT_NONE && d <= 16; d++) {
+        if (!device)
+            format = find_planar(chroma, d);
+        while (device && format == AV_PIX_FMT_NONE && (desc = av_pix_fmt_desc_next(desc)))
+            if (describe_format(&in, av_pix_fmt_desc_get_id(desc)) && in.picture.geometry.chroma == chroma &&
+                in.picture.geometry.bit_depth == d && device_has(device, in.format))
+                format = in.format;
+        if (format != AV_PIX_FMT_NONE)
+            *depth = d;
+    }
+    return format;
+}
+
+/* "FILTERS on the distorted input, e.g. -lavfi 'GRAPH'", for the filters that each side needs; the caller frees it. */
+static void describe_remedy(AVBPrint *text, const AVBPrint filters[2])
+{
+    int n = 0;
+
+    av_bprint_init(text, 0, AV_BPRINT_SIZE_UNLIMITED);
+    for (int side = DISTORTED; side <= REFERENCE; side++)
+        if (filters[side].len)
+            av_bprintf(text, "%s%s on the %s input", n++ ? " and " : "", filters[side].str, side_names[side]);
+    av_bprintf(text, ", e.g. -lavfi '");
+    for (int side = DISTORTED; side <= REFERENCE; side++)
+        if (filters[side].len)
+            av_bprintf(text, "[%d:v]%s[%s];", side, filters[side].str, side_labels[side]);
+    for (int side = DISTORTED; side <= REFERENCE; side++)
+        if (filters[side].len)
+            av_bprintf(text, "[%s]", side_labels[side]);
+        else
+            av_bprintf(text, "[%d:v]", side);
+    av_bprintf(text, "vmaf_gpu'");
+}
+
 /* Refuses inputs that differ, with the filters that make them alike. */
 static int refuse_difference(AVFilterContext *ctx)
 {
@@ -424,43 +525,128 @@ static int refuse_difference(AVFilterContext *ctx)
     /* Chroma that is missing cannot be made up; depth that is there is not thrown away. Not every depth has a format. */
     VgChroma chroma = d->chroma == VG_CHROMA_400 ? VG_CHROMA_400 : r->chroma;
     uint32_t depth = FFMAX(d->bit_depth, r->bit_depth);
-    enum AVPixelFormat common = find_planar(chroma, depth);
-    const char *sides[2] = { "distorted", "reference" }, *labels[2] = { "d", "r" };
-    char names[2][32], common_name[32];
-    AVBPrint filters[2], graph, where;
+    AVBufferRef *frames = s->input[DISTORTED].hw_frames;
+    enum AVPixelFormat common = AV_PIX_FMT_NONE;
+    char names[2][48], common_name[32];
+    AVBPrint filters[2], remedy;
+    int on_device;
 
-    for (; common == AV_PIX_FMT_NONE && depth < 16; depth++)
-        common = find_planar(chroma, depth + 1);
+    if (frames)
+        common = find_common(chroma, &depth, frames_of(frames)->device_ref);
+    on_device = common != AV_PIX_FMT_NONE;
+    if (!on_device)
+        common = find_common(chroma, &depth, NULL);
 
-    av_bprint_init(&graph, 0, AV_BPRINT_SIZE_AUTOMATIC);
     for (int side = DISTORTED; side <= REFERENCE; side++) {
         const VgGeometry *g = &s->input[side].picture.geometry;
+        int resize = side == DISTORTED && (d->width != r->width || d->height != r->height);
+        int extract = g->chroma != chroma && chroma == VG_CHROMA_400; /* format=gray would make limited range full */
+        int convert = common != AV_PIX_FMT_NONE && (g->bit_depth != depth || (g->chroma != chroma && !extract));
         AVBPrint *f = &filters[side];
 
-        format_name(names[side], s->input[side].format);
         av_bprint_init(f, 0, AV_BPRINT_SIZE_AUTOMATIC);
-        if (side == DISTORTED && (d->width != r->width || d->height != r->height))
-            av_bprintf(f, "scale=%u:%u:flags=bicubic", r->width, r->height);
-        if (g->chroma != chroma && chroma == VG_CHROMA_400) /* format=gray would change limited range to full */
+        format_name(common_name, common);
+        if (on_device) { /* one filter does all */
+            if (resize || convert)
+                av_bprintf(f, "scale_cuda=");
+            if (resize)
+                av_bprintf(f, "%u:%u%s", r->width, r->height, convert ? ":" : "");
+            if (convert)
+                av_bprintf(f, "format=%s", common_name);
+            continue;
+        }
+        if (frames)
+            av_bprintf(f, "hwdownload,format=%s", format_name(names[side], s->input[side].format));
+        if (resize)
+            av_bprintf(f, "%sscale=%u:%u:flags=bicubic", f->len ? "," : "", r->width, r->height);
+        if (extract)
             av_bprintf(f, "%sextractplanes=y", f->len ? "," : "");
-        if (common != AV_PIX_FMT_NONE && (g->bit_depth != depth || (g->chroma != chroma && chroma != VG_CHROMA_400)))
-            av_bprintf(f, "%sformat=%s", f->len ? "," : "", format_name(common_name, common));
-        if (f->len)
-            av_bprintf(&graph, "[%d:v]%s[%s];", side, f->str, labels[side]);
+        if (convert)
+            av_bprintf(f, "%sformat=%s", f->len ? "," : "", common_name);
     }
-    for (int side = DISTORTED; side <= REFERENCE; side++)
-        if (filters[side].len)
-            av_bprintf(&graph, "[%s]", labels[side]);
-        else
-            av_bprintf(&graph, "[%d:v]", side);
 
-    av_bprint_init(&where, 0, AV_BPRINT_SIZE_AUTOMATIC);
-    for (int side = DISTORTED; side <= REFERENCE; side++)
-        if (filters[side].len)
-            av_bprintf(&where, "%s%s on the %s input", where.len ? " and " : "", filters[side].str, sides[side]);
-    av_log(ctx, AV_LOG_ERROR, "distorted is %ux%u %s, reference is %ux%u %s: insert %s, e.g. -lavfi '%svmaf_gpu'\n",
-           d->width, d->height, names[DISTORTED], r->width, r->height, names[REFERENCE], where.str, graph.str);
+    describe_remedy(&remedy, filters);
+    av_log(ctx, AV_LOG_ERROR, "distorted is %ux%u %s, reference is %ux%u %s: insert %s\n", d->width, d->height,
+           input_format(names[DISTORTED], &s->input[DISTORTED]), r->width, r->height,
+           input_format(names[REFERENCE], &s->input[REFERENCE]), remedy.str);
+    av_bprint_finalize(&remedy, NULL);
     return AVERROR(EINVAL);
+}
+
+/* Refuses CUDA frames against software frames. */
+static int refuse_mixture(AVFilterContext *ctx)
+{
+    VmafGpuContext *s = ctx->priv;
+    enum Side hard = s->input[DISTORTED].hw_frames ? DISTORTED : REFERENCE, soft = !hard;
+    AVBufferRef *device = frames_of(s->input[hard].hw_frames)->device_ref;
+    char names[2][48], download[32];
+    AVBPrint filters[2], remedy;
+
+    for (int side = DISTORTED; side <= REFERENCE; side++) {
+        input_format(names[side], &s->input[side]);
+        av_bprint_init(&filters[side], 0, AV_BPRINT_SIZE_AUTOMATIC);
+    }
+    /* hwupload_cuda would make a context of its own; what the device does not take, hwupload would have converted. */
+    if (device_has(device, s->input[soft].format))
+        av_bprintf(&filters[soft], "hwupload");
+    else
+        av_bprintf(&filters[hard], "hwdownload,format=%s", format_name(download, s->input[hard].format));
+    describe_remedy(&remedy, filters);
+    format_name(download, s->input[hard].format);
+    if (filters[soft].len)
+        av_bprintf(&remedy, ", or hwdownload,format=%s on the %s input", download, side_names[hard]);
+    av_log(ctx, AV_LOG_ERROR, "distorted is %s, reference is %s: insert %s\n", names[DISTORTED], names[REFERENCE],
+           remedy.str);
+    av_bprint_finalize(&remedy, NULL);
+    return AVERROR(EINVAL);
+}
+
+/* Refuses inputs on two devices, or in two contexts of one. */
+static int refuse_devices(AVFilterContext *ctx)
+{
+    VmafGpuContext *s = ctx->priv;
+    char devices[2][VG_DEVICE_NAME_SIZE];
+
+    for (int side = DISTORTED; side <= REFERENCE; side++)
+        vg_cuda_name(devices[side], frames_of(s->input[side].hw_frames)->device_ctx);
+    av_log(ctx, AV_LOG_ERROR,
+           "distorted frames are on %s, reference frames on %s%s: make one device for both, e.g. -init_hw_device "
+           "cuda=gpu, and name it by -hwaccel_device gpu before each input that is decoded there and -filter_hw_device "
+           "gpu for hwupload (hwupload_cuda always makes a context of its own)\n",
+           devices[DISTORTED], devices[REFERENCE],
+           strcmp(devices[DISTORTED], devices[REFERENCE]) ? "" : ", in another context");
+    return AVERROR(EINVAL);
+}
+
+/* Takes the format of an input's hardware frames from their frames context. */
+static int config_hardware(AVFilterContext *ctx, enum Side side)
+{
+    AVFilterLink *link = ctx->inputs[side];
+    AVBufferRef *hw_frames = vg_filter_link(link)->hw_frames_ctx;
+    Input *in = &((VmafGpuContext *)ctx->priv)->input[side];
+    const char *hard = av_get_pix_fmt_name(link->format);
+    char name[32];
+
+    if (link->format != AV_PIX_FMT_CUDA || !VG_HAS_CUDA || !vg_backend_built_in(VG_BACKEND_CUDA)) {
+        av_log(ctx, AV_LOG_ERROR,
+               "the %s input has hardware frames (%s), which this build does not score: insert hwdownload and the "
+               "format that it delivers, e.g. hwdownload,format=%s\n",
+               side_names[side], hard, hw_frames ? format_name(name, frames_of(hw_frames)->sw_format) : "nv12");
+        return AVERROR(EINVAL);
+    }
+    if (!hw_frames) {
+        av_log(ctx, AV_LOG_ERROR, "the %s input has %s frames that belong to no device: insert hwupload before\n",
+               side_names[side], hard);
+        return AVERROR(EINVAL);
+    }
+    if (!describe_format(in, frames_of(hw_frames)->sw_format)) {
+        format_name(name, frames_of(hw_frames)->sw_format);
+        av_log(ctx, AV_LOG_ERROR,
+               "the %s input has %s frames of format %s, which is not scored: insert hwdownload,format=%s\n",
+               side_names[side], hard, name, name);
+        return AVERROR(EINVAL);
+    }
+    return av_buffer_replace(&in->hw_frames, hw_frames);
 }
 
 static int config_input(AVFilterContext *ctx, enum Side side)
@@ -469,19 +655,14 @@ static int config_input(AVFilterContext *ctx, enum Side side)
     AVFilterLink *link = ctx->inputs[side];
     AVRational rate = vg_filter_link(link)->frame_rate;
     Input *in = &s->input[side];
-    const char *name = side == DISTORTED ? "distorted" : "reference";
+    const char *name = side_names[side];
     const AVFilterContext *source = link->src;
     uint32_t own_depth;
-    char text[32];
+    char text[48];
+    int ret;
 
-    if (!describe_format(in, link->format)) {
-        av_log(
-            ctx, AV_LOG_ERROR,
-            "the %s input has hardware frames (%s), which this build does not score: insert hwdownload and the format "
-            "that it delivers, e.g. hwdownload,format=nv12\n",
-            name, av_get_pix_fmt_name(link->format));
-        return AVERROR(EINVAL);
-    }
+    if (!describe_format(in, link->format) && (ret = config_hardware(ctx, side)) < 0)
+        return ret;
     if (!strncmp(source->name, "auto_scale", 10) && source->nb_inputs == 1)
         av_log(ctx, AV_LOG_WARNING, "the %s input is converted from %s to %s before it is scored\n", name,
                av_get_pix_fmt_name(source->inputs[0]->format), av_get_pix_fmt_name(link->format));
@@ -492,7 +673,7 @@ static int config_input(AVFilterContext *ctx, enum Side side)
     if (s->bit_depth) {
         if ((uint32_t)s->bit_depth > own_depth) {
             av_log(ctx, AV_LOG_ERROR, "bit_depth=%d: the %s input has %u bits (%s); leave bit_depth out\n",
-                   s->bit_depth, name, own_depth, format_name(text, in->format));
+                   s->bit_depth, name, own_depth, input_format(text, in));
             return AVERROR(EINVAL);
         }
         in->picture.shift += own_depth - s->bit_depth;
@@ -520,6 +701,48 @@ static void suggest_depth(AVFilterContext *ctx, const VgGeometry *g)
            g->bit_depth, name, name, name);
 }
 
+/* Where scores are computed, and what of the options about it cannot be meant. */
+static int config_device(AVFilterContext *ctx, VgScorerConfig *config)
+{
+    VmafGpuContext *s = ctx->priv;
+    const AVBufferRef *hw_frames = s->input[DISTORTED].hw_frames;
+    const AVHWDeviceContext *device = ctx->hw_device_ctx ? (AVHWDeviceContext *)ctx->hw_device_ctx->data : NULL;
+    int on_device = s->backend_kind == VG_BACKEND_AUTO ? !!hw_frames : s->backend_kind != VG_BACKEND_CPU;
+
+    if (hw_frames)
+        device = frames_of(hw_frames)->device_ctx;
+    else if (!on_device || (device && device->type != AV_HWDEVICE_TYPE_CUDA))
+        device = NULL;
+
+    if (!on_device && s->parity_kind != PARITY_OFF) {
+        av_log(
+            ctx, AV_LOG_ERROR,
+            "parity=%s compares a device's work with the CPU's, but with backend=%s the CPU scores these inputs: leave "
+            "parity out, or use backend=%s\n",
+            s->parity, s->backend, hw_frames ? "auto" : "cuda");
+        return AVERROR(EINVAL);
+    }
+    if (s->device && *s->device && (device || !on_device)) {
+        av_log(ctx, AV_LOG_ERROR, "device=%s has no meaning %s: leave it out%s\n", s->device,
+               hw_frames   ? "with CUDA frames, which are on a device already"
+               : on_device ? "where ffmpeg hands the filter a device (-filter_hw_device or the last one that it made)"
+                           : "where the CPU scores",
+               on_device ? "" : ", or use backend=cuda");
+        return AVERROR(EINVAL);
+    }
+
+    config->backend = s->backend_kind;
+    config->memory = hw_frames ? VG_MEMORY_CUDA : VG_MEMORY_HOST;
+    config->device_context = device ? vg_cuda_context(device) : NULL;
+    config->device = s->device;
+    config->fallback = s->fallback_kind;
+    config->history = s->history_kind;
+    if (s->history_kind == VG_HISTORY_AUTO && hw_frames && VG_DECODERS_LEND_SURFACES)
+        config->history = VG_HISTORY_COPY;
+    config->parity_every = s->parity_kind == PARITY_OFF ? 0 : s->parity_every;
+    return 0;
+}
+
 static int score_synchronised(FFFrameSync *fs);
 
 static int config_output(AVFilterLink *outlink)
@@ -531,19 +754,27 @@ static int config_output(AVFilterLink *outlink)
     VgScorerConfig config = VG_SCORER_CONFIG_INIT;
     const VgGeometry *d = &s->input[DISTORTED].picture.geometry;
     const VgGeometry *r = &s->input[REFERENCE].picture.geometry;
-    char names[2][32];
+    AVBufferRef *frames_d, *frames_r;
+    char names[2][48];
     int ret;
 
     if ((ret = config_input(ctx, DISTORTED)) < 0 || (ret = config_input(ctx, REFERENCE)) < 0)
         return ret;
+    frames_d = in[DISTORTED].hw_frames;
+    frames_r = in[REFERENCE].hw_frames;
+    if (!frames_d != !frames_r)
+        return refuse_mixture(ctx);
     if (d->width != r->width || d->height != r->height || d->chroma != r->chroma || d->bit_depth != r->bit_depth)
         return refuse_difference(ctx);
+    if (frames_d &&
+        vg_cuda_context(frames_of(frames_d)->device_ctx) != vg_cuda_context(frames_of(frames_r)->device_ctx))
+        return refuse_devices(ctx);
 
     av_log(ctx, AV_LOG_VERBOSE,
            "FFmpeg %s, libvmafgpu %u.%u.%u: distorted %s against reference %s, %ux%u, %u bits, pair=%s\n",
            av_version_info(), vg_version() / 10000, vg_version() / 100 % 100, vg_version() % 100,
-           format_name(names[DISTORTED], in[DISTORTED].format), format_name(names[REFERENCE], in[REFERENCE].format),
-           d->width, d->height, d->bit_depth, s->pair);
+           input_format(names[DISTORTED], &in[DISTORTED]), input_format(names[REFERENCE], &in[REFERENCE]), d->width,
+           d->height, d->bit_depth, s->pair);
 
     config.geometry = *d;
     config.features = s->feature;
@@ -552,8 +783,11 @@ static int config_output(AVFilterLink *outlink)
     config.in_flight = s->in_flight;
     config.log = print_message;
     config.log_opaque = ctx;
+    if ((ret = config_device(ctx, &config)) < 0)
+        return ret;
     if ((ret = vg_scorer_create(&s->scorer, &config)) < 0) {
-        suggest_depth(ctx, d);
+        if (ret == AVERROR(EINVAL) && !frames_d && !s->bit_depth)
+            suggest_depth(ctx, d);
         return ret == AVERROR(EAGAIN) ? AVERROR_EXTERNAL : ret; /* libavfilter takes EAGAIN for "later" */
     }
 
@@ -562,6 +796,8 @@ static int config_output(AVFilterLink *outlink)
     outlink->time_base = main->time_base;
     outlink->sample_aspect_ratio = main->sample_aspect_ratio;
     vg_filter_link(outlink)->frame_rate = vg_filter_link(main)->frame_rate;
+    if (frames_d && (ret = av_buffer_replace(&vg_filter_link(outlink)->hw_frames_ctx, frames_d)) < 0)
+        return ret;
 
     if (s->pairing == PAIR_FRAMESYNC) {
         if ((ret = ff_framesync_init_dualinput(&s->fs, ctx)) < 0)
@@ -606,22 +842,43 @@ static void release_frame(void *ref)
     av_frame_free(&frame);
 }
 
+/* Refuses a frame that is not what its input promised: decoders can change in mid-stream. */
+static int refuse_frame(AVFilterContext *ctx, enum Side side, const AVFrame *frame, const AVHWFramesContext *frames)
+{
+    const Input *in = &((VmafGpuContext *)ctx->priv)->input[side];
+    char agreed[48], name[32];
+
+    av_log(ctx, AV_LOG_ERROR, "a %s frame is %dx%d %s%s, but %ux%u %s was agreed on: insert %s before the filter\n",
+           side_names[side], frame->width, frame->height,
+           format_name(name, frames ? frames->sw_format : (enum AVPixelFormat)frame->format), frames ? " (CUDA)" : "",
+           in->picture.geometry.width, in->picture.geometry.height, input_format(agreed, in),
+           in->hw_frames ? "scale_cuda" : "scale");
+    return AVERROR(EINVAL);
+}
+
 /* Describes a frame in place. The frame goes with the picture once that has been submitted. */
 static int describe_frame(AVFilterContext *ctx, enum Side side, AVFrame *frame, VgPicture *picture)
 {
     VmafGpuContext *s = ctx->priv;
     const Input *in = &s->input[side];
+    const AVHWFramesContext *frames =
+        frame->format == AV_PIX_FMT_CUDA && frame->hw_frames_ctx ? frames_of(frame->hw_frames_ctx) : NULL;
     int n_planes = in->picture.geometry.chroma == VG_CHROMA_400 ? 1 : 3;
 
     *picture = in->picture;
     if ((uint32_t)frame->width != picture->geometry.width || (uint32_t)frame->height != picture->geometry.height ||
-        frame->format != in->format) {
-        av_log(ctx, AV_LOG_ERROR,
-               "a %s frame is %dx%d %s, but %ux%u %s was agreed on: insert scale before the filter\n",
-               side == DISTORTED ? "distorted" : "reference", frame->width, frame->height,
-               av_get_pix_fmt_name(frame->format), picture->geometry.width, picture->geometry.height,
-               av_get_pix_fmt_name(in->format));
-        return AVERROR(EINVAL);
+        !frames != !in->hw_frames || (frames ? frames->sw_format : (enum AVPixelFormat)frame->format) != in->format)
+        return refuse_frame(ctx, side, frame, frames);
+    if (frames) {
+        if (vg_cuda_context(frames->device_ctx) != vg_cuda_context(frames_of(in->hw_frames)->device_ctx)) {
+            av_log(ctx, AV_LOG_ERROR,
+                   "a %s frame is in another CUDA context than those before it: make one device for all decoders, "
+                   "e.g. -init_hw_device cuda=gpu and -hwaccel_device gpu\n",
+                   side_names[side]);
+            return AVERROR(EINVAL);
+        }
+        picture->memory = VG_MEMORY_CUDA;
+        picture->stream = vg_cuda_stream(frames->device_ctx);
     }
     for (int c = 0; c < n_planes; c++) {
         picture->data[c] = frame->data[in->plane[c]] + in->offset[c];
@@ -849,7 +1106,7 @@ static void describe_alone(const VmafGpuContext *s, enum Side side, AVBPrint *te
     const char *more = in->cut ? " or more" : "";
 
     av_bprintf(text, "%" PRId64 "%s of %" PRId64 "%s %s frames", in->n_alone, more, in->n_frames, more,
-               side == DISTORTED ? "distorted" : "reference");
+               side_names[side]);
     for (int i = 0; i < FFMIN(in->n_alone, N_NAMED); i++)
         if (s->pairing == PAIR_INDEX)
             av_bprintf(text, "%s%" PRId64, i ? ", " : " (number ", in->alone_time[i]);
@@ -952,6 +1209,19 @@ static int report_pairing(AVFilterContext *ctx)
     return faults;
 }
 
+/* Whether parity=strict is content; the library has reported what differed. */
+static int check_parity(AVFilterContext *ctx)
+{
+    VmafGpuContext *s = ctx->priv;
+    uint64_t compared, different = vg_scorer_parity(s->scorer, &compared);
+
+    if (s->parity_kind != PARITY_STRICT || !s->n_pairs || (compared && !different))
+        return 0;
+    if (!compared)
+        av_log(ctx, AV_LOG_ERROR, "parity=strict: no device has scored, nothing was compared\n");
+    return AVERROR(EINVAL);
+}
+
 /* Scores that are left, summary, log, and what to know about them. `whole`: both inputs were seen to their end. */
 static int finish(AVFilterContext *ctx, int whole)
 {
@@ -966,6 +1236,8 @@ static int finish(AVFilterContext *ctx, int whole)
     if (ret >= 0 && s->n_pairs) {
         vg_scorer_print_summary(s->scorer, s->pooling);
         if (s->log_path && (error = write_log(ctx)) < 0)
+            ret = error;
+        if ((error = check_parity(ctx)) < 0 && ret >= 0)
             ret = error;
     }
     if (report_pairing(ctx) && s->strict && ret >= 0)
@@ -1033,7 +1305,7 @@ static int take_frames(AVFilterContext *ctx, enum Side side, int want)
                        "%s frame %" PRId64
                        " has no time stamp: use pair=index, or number the frames of both inputs, e.g. "
                        "setpts=N/(25*TB)\n",
-                       side == DISTORTED ? "distorted" : "reference", in->n_frames);
+                       side_names[side], in->n_frames);
                 av_frame_free(&frame);
                 return AVERROR(EINVAL);
             }
@@ -1042,8 +1314,7 @@ static int take_frames(AVFilterContext *ctx, enum Side side, int want)
                 av_log(ctx, AV_LOG_ERROR,
                        "%s frame %" PRId64 " has the time stamp %" PRId64 " of time base %d/%d, which is out of range: "
                        "insert setpts, or use pair=index\n",
-                       side == DISTORTED ? "distorted" : "reference", in->n_frames, frame->pts, link->time_base.num,
-                       link->time_base.den);
+                       side_names[side], in->n_frames, frame->pts, link->time_base.num, link->time_base.den);
                 av_frame_free(&frame);
                 return AVERROR(EINVAL);
             }
@@ -1344,6 +1615,8 @@ static av_cold void uninit(AVFilterContext *ctx)
         s->first_held = (s->first_held + 1) % MAX_HELD;
     }
     vg_scorer_free(&s->scorer);
+    for (int side = DISTORTED; side <= REFERENCE; side++)
+        av_buffer_unref(&s->input[side].hw_frames);
     ff_framesync_uninit(&s->fs);
 }
 
@@ -1362,7 +1635,8 @@ VG_FILTER ff_vf_vmaf_gpu = {
     VG_PUB(name) = "vmaf_gpu",
     VG_PUB(description) = NULL_IF_CONFIG_SMALL("Score a distorted video against its reference: PSNR, SSIM, motion."),
     VG_PUB(priv_class) = &vmaf_gpu_class,
-    VG_PUB(flags) = AVFILTER_FLAG_METADATA_ONLY,
+    VG_PUB(flags) = AVFILTER_FLAG_METADATA_ONLY | AVFILTER_FLAG_HWDEVICE,
+    .flags_internal = FF_FILTER_FLAG_HWFRAME_AWARE,
     .preinit = preinit,
     .init = init,
     .uninit = uninit,

@@ -31,6 +31,14 @@
 #ifndef AVFILTER_VMAF_GPU_COMPAT_H
 #define AVFILTER_VMAF_GPU_COMPAT_H
 
+#include <stdio.h>
+
+#include "config.h"
+#include "libavutil/hwcontext.h"
+#if CONFIG_CUDA
+#include "libavutil/hwcontext_cuda_internal.h"
+#endif
+
 #include "avfilter.h"
 #include "filters.h"
 #include "formats.h"
@@ -56,6 +64,69 @@
 
 /* Whether framesync knows ts_sync_mode. */
 #define VG_HAS_TS_SYNC_MODE (LIBAVFILTER_VERSION_MAJOR >= 9)
+
+/* Whether filters say that they work with a hardware device; where they do not, all are offered one. */
+#ifndef AVFILTER_FLAG_HWDEVICE
+#define AVFILTER_FLAG_HWDEVICE 0
+#endif
+
+/*
+ * Whether NVDEC hands out the decoder's own surfaces, of which there are few, so that holding them stops it. Later
+ * releases copy them into a pool that grows.
+ */
+#define VG_DECODERS_LEND_SURFACES (LIBAVFILTER_VERSION_MAJOR < 9)
+
+/* CUDA frames exist only where FFmpeg was configured with them. These functions are asked about CUDA devices only. */
+#define VG_HAS_CUDA         CONFIG_CUDA
+#define VG_DEVICE_NAME_SIZE 160
+#if CONFIG_CUDA
+static inline void *vg_cuda_context(const AVHWDeviceContext *device)
+{
+    return ((const AVCUDADeviceContext *)device->hwctx)->cuda_ctx;
+}
+
+/** The stream in which the device's frames are made. */
+static inline void *vg_cuda_stream(const AVHWDeviceContext *device)
+{
+    return ((const AVCUDADeviceContext *)device->hwctx)->stream;
+}
+
+/** "NVIDIA H200 (0000:65:00.0)", as far as the driver tells. */
+static inline void vg_cuda_name(char text[VG_DEVICE_NAME_SIZE], const AVHWDeviceContext *device)
+{
+    /* CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID, _BUS_ID, _DEVICE_ID: not all headers name them. */
+    static const int numbers[] = { 50, 33, 34 };
+    const AVCUDADeviceContext *cuda = device->hwctx;
+    CudaFunctions *cu = cuda->internal->cuda_dl;
+    CUcontext before;
+    CUdevice index = 0;
+    char name[100] = "an unknown device";
+    int id[3] = { 0 };
+
+    if (!cu->cuCtxPushCurrent(cuda->cuda_ctx)) {
+        if (!cu->cuCtxGetDevice(&index) && !cu->cuDeviceGetName(name, sizeof(name), index))
+            for (int i = 0; i < 3; i++)
+                cu->cuDeviceGetAttribute(&id[i], (CUdevice_attribute)numbers[i], index);
+        cu->cuCtxPopCurrent(&before);
+    }
+    snprintf(text, VG_DEVICE_NAME_SIZE, "%s (%04x:%02x:%02x.0)", name, id[0], id[1], id[2]);
+}
+#else
+static inline void *vg_cuda_context(const AVHWDeviceContext *device)
+{
+    return NULL;
+}
+
+static inline void *vg_cuda_stream(const AVHWDeviceContext *device)
+{
+    return NULL;
+}
+
+static inline void vg_cuda_name(char text[VG_DEVICE_NAME_SIZE], const AVHWDeviceContext *device)
+{
+    snprintf(text, VG_DEVICE_NAME_SIZE, "a CUDA device");
+}
+#endif
 
 /**
  * Gives an input its own lists of all colour spaces, ranges and alpha modes, so that libavfilter does not convert it to

@@ -73,9 +73,23 @@
     CHOICE(backend, "auto", "where scores are computed")                                                               \
     VALUE(backend, "auto", "where the frames are")                                                                     \
     VALUE(backend, "cpu", "on the CPU")                                                                                \
-    VALUE(backend, "cuda", "on an NVIDIA GPU (not in this build)")                                                     \
+    VALUE(backend, "cuda", "on an NVIDIA GPU; software frames are uploaded")                                           \
     VALUE(backend, "hip", "on an AMD GPU (not in this build)")                                                         \
+    TEXT(device,                                                                                                       \
+         "with backend=cuda and software frames: index or PCI id of the GPU; not given: ffmpeg's, or the first")       \
+    CHOICE(fallback, "error", "what happens when the device cannot do a request, or is not there")                     \
+    VALUE(fallback, "error", "it is refused")                                                                          \
+    VALUE(fallback, "cpu", "the CPU does it, and a warning says why")                                                  \
+    CHOICE(parity, "off", "compare what the device computes with the CPU, bit for bit")                                \
+    VALUE(parity, "off", "no comparison")                                                                              \
+    VALUE(parity, "check", "report the first difference and the number of all")                                        \
+    VALUE(parity, "strict", "the same; end with an error if there was one")                                            \
+    NUMBER(parity_every, 1, 1, INT_MAX, "with parity: compare every Nth pair of frames")                               \
     NUMBER(in_flight, 3, 1, 16, "pairs of frames that are scored at once")                                             \
+    CHOICE(history, "auto", "how temporal metrics on a device keep earlier pictures")                                  \
+    VALUE(history, "auto", "copy with CUDA frames on FFmpeg 5.1, whose decoder has few surfaces, else ref")            \
+    VALUE(history, "ref", "their frames are held")                                                                     \
+    VALUE(history, "copy", "the planes that are needed are copied on the device")                                      \
     FLAG(metadata, 0, "attach the scores to the frames as lavfi.vmaf_gpu.KEY")                                         \
     NUMBER(bit_depth, 0, 0, 16, "true depth, 8 to 16, of samples in the upper bits of a wider format; 0: its own")     \
     CHOICE(eof_action, NULL, "with pair=framesync: what happens when the reference ends; not given: repeat")           \

@@ -1367,6 +1367,12 @@ static void test_environment(void **state)
     assert_non_null(strstr(text, "error 2 result 0 live 0"));
     assert_int_equal(run_child("program", "", "SOFTGPU_IMAGES=elf,fatbin", text, sizeof(text)), 0);
     assert_non_null(strstr(text, "error 209 result 0 live 0"));
+    assert_int_equal(run_child("program", "", "SOFTGPU_FLIP=1:1", text, sizeof(text)), 0);
+    assert_non_null(strstr(text, "error 0 result 50528772 live 0"));
+    assert_int_equal(run_child("program", "", "SOFTGPU_FLIP=2", text, sizeof(text)), 0);
+    assert_non_null(strstr(text, "error 0 result 50529028 live 0"));
+    assert_int_not_equal(run_child("program", "", "SOFTGPU_FLIP=x", text, sizeof(text)), 0);
+    assert_non_null(strstr(text, "SOFTGPU_FLIP=x"));
     assert_int_not_equal(run_child("program", "", "SOFTGPU_ORDER=abc", text, sizeof(text)), 0);
     assert_non_null(strstr(text, "SOFTGPU_ORDER=abc"));
 

@@ -4,7 +4,7 @@
 End-to-end tests: they run the patched ffmpeg as people do.
 
 FFMPEG is the program (default: build/ffmpeg-7.1/ffmpeg). VMAF_GPU_SANITIZED=1 says that it was built with AddressSanitizer
-and UndefinedBehaviorSanitizer.
+and UndefinedBehaviorSanitizer. SOFTGPU is the folder of the software device (default: in build/lib or build/asan).
 """
 
 import json
@@ -32,6 +32,13 @@ def program():
     return str(path)
 
 
+def software_device():
+    folder = Path(os.environ.get("SOFTGPU") or ROOT / "build" / ("asan" if SANITIZED else "lib") / "tests/softgpu").resolve()
+    if not (folder / "libcuda.so.1").is_file():
+        pytest.exit(f"{folder}/libcuda.so.1 is missing: build it with tools/library_build, or set SOFTGPU", returncode=2)
+    return str(folder)
+
+
 def describe_threads(pid):
     """Names and states of a program's threads, and where they are if gdb is installed."""
     if shutil.which("gdb"):
@@ -46,7 +53,8 @@ class Result:
         self.code, self.stdout, self.stderr = code, stdout, stderr
         messages = MESSAGE.findall(stderr)
         self.warnings = [text for level, text in messages if level == "warning"]
-        self.errors = [text for level, text in messages if level == "error"]
+        # "Failed to configure" is libavfilter's own remark, after ours, in the filter's name.
+        self.errors = [text for level, text in messages if level == "error" and not text.startswith("Failed to configure")]
 
 
 class Ffmpeg:
@@ -92,17 +100,68 @@ class Ffmpeg:
         text = f"vmaf_gpu=log_path={log.name}:log_fmt=json:log_precision=17" + (f":{options}" if options else "")
         result = self(*distorted, *reference, "-filter_complex", graph.format(filter=text), *(output or ("-f", "null", "-")), **more)
         result.log = log
-        result.rows = read_rows(log) if log.exists() else []
+        every = re.search(r"\bn_subsample=(\d+)", text)
+        result.rows = read_rows(log, int(every[1]) if every else 1) if log.exists() else []
+        result.log_text = log.read_text() if log.exists() else ""
         return result
 
 
-def read_rows(path):
-    """The frames of a JSON log, checked to be numbered from 0 in order; missing or infinite scores are None."""
+class Gpu(Ffmpeg):
+    """Runs ffmpeg where the software device (tests/softgpu) stands for CUDA's driver."""
+
+    MAKE = ("-init_hw_device", "cuda=gpu", "-filter_hw_device", "gpu")
+    UPLOAD = "[0:v]hwupload[d];[1:v]hwupload[r];[d][r]{filter}"
+
+    def __init__(self, folder):
+        super().__init__(folder)
+        self.library, self.live = software_device(), folder / ".live"
+
+    def start(self, *arguments, device=None, **options):
+        """`device`: variables of the software device, without SOFTGPU_."""
+        path = os.pathsep.join(filter(None, (self.library, os.environ.get("LD_LIBRARY_PATH"))))
+        self.variables = device or {}
+        environment = os.environ | {"LD_LIBRARY_PATH": path, "SOFTGPU_LIVE": str(self.live)}
+        environment |= {f"SOFTGPU_{name}": str(value) for name, value in self.variables.items()}
+        self.live.unlink(missing_ok=True)
+        return super().start(*arguments, env=environment, **options)
+
+    def finish(self, process, fails=False):
+        """A run must neither leave anything of a device behind nor misuse the driver."""
+        result = super().finish(process, fails)
+        assert process.returncode >= 0, result.stderr[-6000:]
+        result.left = self.live.read_text() if self.live.exists() else ""
+        if "FAIL" not in self.variables:
+            assert "softgpu: error" not in result.stderr, result.stderr[-6000:]
+            assert not result.left, f"not released: {result.left}\n{result.stderr[-6000:]}"
+        return result
+
+    def upload(self, distorted, reference, options="feature=psnr", *, graph=UPLOAD, **more):
+        """As score(), with both inputs uploaded by ffmpeg's hwupload."""
+        return self.score([*self.MAKE, *distorted], reference, options, graph=graph, **more)
+
+
+def without_speed(log):
+    """A JSON log as it was written, but for the frames per second."""
+    return re.sub(r'"fps": [^,\n]*', "", log)
+
+
+def scores(result):
+    assert result.rows
+    return without_speed(result.log_text)
+
+
+def read_rows(path, every=1):
+    """The frames of a JSON log, checked to be numbered from 0 in steps; missing or infinite scores are None."""
     log = json.loads(Path(path).read_text())
-    assert [frame["frameNum"] for frame in log["frames"]] == list(range(len(log["frames"])))
+    assert [frame["frameNum"] for frame in log["frames"]] == [every * n for n in range(len(log["frames"]))]
     return [frame["metrics"] for frame in log["frames"]]
 
 
 @pytest.fixture
 def ffmpeg(tmp_path):
     return Ffmpeg(tmp_path)
+
+
+@pytest.fixture
+def gpu(tmp_path):
+    return Gpu(tmp_path)

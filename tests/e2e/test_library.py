@@ -43,6 +43,8 @@ int main(void)
         picture[i].step[0] = 1;
         picture[i].release = NULL;
         picture[i].ref = NULL;
+        picture[i].memory = VG_MEMORY_HOST;
+        picture[i].stream = NULL;
     }
     if (vg_scorer_submit(scorer, &picture[0], &picture[1]) || vg_scorer_flush(scorer))
         return 2;

@@ -66,6 +66,9 @@ static void init(void)
         sg.images = (strstr(text, "ptx") ? 1 : 0) | (strstr(text, "elf") ? 2 : 0) | (strstr(text, "fatbin") ? 4 : 0);
     log_.trace = (int)setting("SOFTGPU_TRACE", 0, 0, 1);
     int code = (int)setting("SOFTGPU_FAIL_CODE", CUDA_ERROR_OUT_OF_MEMORY, 1, 999);
+    text = getenv("SOFTGPU_FLIP");
+    if (text && *text && sscanf(text, "%lu:%zu", &sg.flip_in, &sg.flip_byte) < 1)
+        sg_die("SOFTGPU_FLIP=%s: neither N nor N:BYTE", text);
     text = getenv("SOFTGPU_FAIL");
     if (text && *text) {
         char name[64] = "";

@@ -12,10 +12,22 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* Whether this is the copy that SOFTGPU_FLIP spoils. */
+static int is_spoilt(const SgCopy *c)
+{
+    const SgMemory *dst = sg.flip_in ? sg_memory_of(c->dst, 1) : NULL, *src = dst ? sg_memory_of(c->src, 1) : NULL;
+    return src && dst->object.kind == SG_PINNED_MEMORY && src->object.kind == SG_DEVICE_MEMORY && !--sg.flip_in;
+}
+
 void sg_run_copy(const SgCopy *c)
 {
     for (size_t y = 0; y < c->height; y++)
         memmove(c->dst + y * c->dst_pitch, c->src + y * c->src_pitch, c->width);
+    if (is_spoilt(c)) {
+        if (sg.flip_byte >= c->width)
+            sg_die("SOFTGPU_FLIP: the copy has rows of %zu bytes", c->width);
+        c->dst[sg.flip_byte] ^= 1;
+    }
 }
 
 void sg_run_fill(const SgFill *f)

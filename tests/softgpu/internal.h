@@ -192,8 +192,10 @@ typedef struct SgState {
     uint64_t random;
     int n_devices;
     size_t memory, used[SG_MAX_DEVICES];
-    unsigned images; /* bits: 1 PTX, 2 ELF, 4 fatbin */
-    int lost;        /* error code of a device that is no more */
+    unsigned images;       /* bits: 1 PTX, 2 ELF, 4 fatbin */
+    unsigned long flip_in; /* copies to pinned memory up to the one that is spoilt, or 0 */
+    size_t flip_byte;      /* of it */
+    int lost;              /* error code of a device that is no more */
     unsigned primary_flags[SG_MAX_DEVICES];
     SgObject *objects;
     CUstream destroyed_streams;

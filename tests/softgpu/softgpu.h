@@ -17,6 +17,8 @@
  *   SOFTGPU_FAIL=NAME:N      the Nth call of this entry point fails (cuMemAlloc_v2:3)
  *   SOFTGPU_FAIL_CODE=CODE   how it fails (2, out of memory); 700, 702, 710 and 714 to 719 are the end of the device:
  *                            from then on all calls fail with that code
+ *   SOFTGPU_FLIP=N:BYTE      the Nth copy from a device to pinned memory delivers this byte (0 if not given) with its
+ *                            lowest bit flipped
  *   SOFTGPU_COUNT=PATH       at exit, writes the number of driver calls
  *   SOFTGPU_LIVE=PATH        at exit, writes what was not released: one "KIND NUMBER" a line, nothing if all was
  *   SOFTGPU_TRACE=1          prints every driver call to standard error
