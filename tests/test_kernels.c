@@ -40,6 +40,7 @@
     F(cuMemAlloc_v2)                                                                                                   \
     F(cuMemFree_v2)                                                                                                    \
     F(cuMemcpyHtoD_v2)                                                                                                 \
+    F(cuMemcpyHtoDAsync_v2)                                                                                            \
     F(cuMemcpyDtoH_v2)                                                                                                 \
     F(cuMemsetD8Async)                                                                                                 \
     F(cuModuleLoadData)                                                                                                \
@@ -247,7 +248,8 @@ static void upload(const VgPicture *p, Buffer *buffer, VgDevicePlane planes[3])
 
     extent(p, &first, &size);
     const CUdeviceptr start = buffer_get(buffer, size + 256) + (uintptr_t)first % 256;
-    CU(cuMemcpyHtoD_v2(start, first, size));
+    /* In the stream: a copy that returns may be under way still. */
+    CU(cuMemcpyHtoDAsync_v2(start, first, size, device.stream));
     for (int c = 0; c < 3 && p->data[c]; c++) {
         const VgGeometry *g = &p->geometry;
         planes[c] = (VgDevicePlane){
