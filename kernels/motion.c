@@ -17,21 +17,22 @@
 
 #define COLUMNS VG_MOTION_COLUMNS
 
-/* Address of row y, mirrored, and never outside the plane. Pitches fit 32 bits: the scorer sees to it. */
-GPU_FN uint64_t motion_row_address(const VgDevicePlane *plane, int32_t y)
+/* Row y, mirrored, and never outside the plane. */
+GPU_FN int32_t motion_mirrored_row(int32_t y, int32_t height)
 {
-    const int32_t mirrored = vg_motion_mirror(y, plane->height), inside = mirrored > 0 ? mirrored : 0;
-    return plane->address + (uint64_t)((int64_t)inside * (int32_t)plane->pitch);
+    const int32_t mirrored = vg_motion_mirror(y, height);
+    return mirrored > 0 ? mirrored : 0;
 }
 
 /*
- * Eight samples of a row from column x on, as words of the plane packed into bytes or pairs of bytes. `whole`: all are in
+ * Eight samples of row y from column x on, as words of the plane packed into bytes or pairs of bytes. `whole`: all are in
  * the plane, and vectors fit. Else those outside are 0. What the filter needs of columns outside, motion_mirror() takes
  * from columns inside.
  */
 GPU_FN GpuWords motion_load(const VgDevicePlane *plane, int32_t x, int32_t y, const int bytes, const int whole)
 {
-    const uint64_t row = motion_row_address(plane, y);
+    /* Pitches fit 32 bits: the scorer sees to it. */
+    const uint64_t row = plane->address + (uint64_t)((int64_t)y * (int32_t)plane->pitch);
     const int32_t left = plane->width - x;
     uint64_t half[2] = { 0, 0 };
 
@@ -157,14 +158,16 @@ GPU_FN uint32_t motion_strip(const VgDevicePlane *earlier, const VgDevicePlane *
 
     GPU_UNROLL
     for (int k = 0; k < 5; k++) {
-        before[k] = motion_load(earlier, from, first - 2 + k, bytes, whole);
-        now[k] = motion_load(current, from, first - 2 + k, bytes, whole);
+        const int32_t row = motion_mirrored_row(first - 2 + k, current->height);
+        before[k] = motion_load(earlier, from, row, bytes, whole);
+        now[k] = motion_load(current, from, row, bytes, whole);
     }
     GPU_UNROLL
     for (int k = 0; k < 4; k++) {
         rows[k] = motion_difference(&before[k], &now[k], earlier->shift, current->shift, bytes);
-        before[k] = motion_load(earlier, from, first + 3 + k, bytes, whole);
-        now[k] = motion_load(current, from, first + 3 + k, bytes, whole);
+        const int32_t row = motion_mirrored_row(first + 3 + k, current->height);
+        before[k] = motion_load(earlier, from, row, bytes, whole);
+        now[k] = motion_load(current, from, row, bytes, whole);
     }
     GPU_ROLL
     for (int32_t y = first; y < end; y += 5) {
@@ -172,8 +175,9 @@ GPU_FN uint32_t motion_strip(const VgDevicePlane *earlier, const VgDevicePlane *
         for (int j = 0; j < 5; j++) {
             const int k = (j + 4) % 5; /* of row y + j + 2 */
             rows[k] = motion_difference(&before[k], &now[k], earlier->shift, current->shift, bytes);
-            before[k] = motion_load(earlier, from, y + j + 7, bytes, whole);
-            now[k] = motion_load(current, from, y + j + 7, bytes, whole);
+            const int32_t row = motion_mirrored_row(y + j + 7, current->height);
+            before[k] = motion_load(earlier, from, row, bytes, whole);
+            now[k] = motion_load(current, from, row, bytes, whole);
             const uint32_t sum = motion_row(rows, (k + 1) % 5, bit_depth, x, left, bytes, whole);
             sad += y + j < end ? sum : 0;
         }
