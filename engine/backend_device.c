@@ -20,9 +20,9 @@
  *   copies of pictures      a ring of lag: written behind the kernels of the frame that read it last, in the same
  *                           stream. With lanes, each frame would have to wait for the one before; so there is one lane
  * And what makes a lane find whole pictures:
- *   of producers            it waits for an event in the producer's stream, for those of the frame and of the frames that
- *                           passes look back at. These other lanes have waited for, and in_flight or more frames before
- *                           so has the host
+ *   producers' pictures     it waits for events in the producers' streams: of the frame, and of frames that passes look
+ *                           back at, since only other lanes have waited for those. in_flight or more frames before, all
+ *                           is finished
  *   uploaded pictures       it waits for the frame's own upload; those of frames before stand before it in their stream
  *   copies of pictures      written in the same stream
  */
