@@ -2,19 +2,29 @@
  * Copyright (c) 2026 the vmaf_gpu authors
  * SPDX-License-Identifier: BSD-2-Clause
  *
- * Device back end: all work of a frame is enqueued in one stream by submit(), which never waits; finish() waits for the
- * slot's event, by which the frame's records, all in one copy, are in pinned memory of the host.
+ * Device back end: all work of a frame is enqueued by submit(), which never waits; finish() waits for the slot's event,
+ * by which the frame's records, all in one copy, are in pinned memory of the host.
+ *
+ * Small frames do not fill a device, so frames take turns in a few lanes: frame f runs in lane f modulo their number, a
+ * stream with work memory of its own. No lane waits for another.
  *
  * Pictures in device memory are read in place, after what their producer has enqueued in its own stream. Pictures in
- * host memory go through a pinned buffer of their slot and a second stream, in which copies run beside the kernels of
+ * host memory go through a pinned buffer of their slot and one more stream, in which copies run beside the kernels of
  * frames before.
  *
- * Everything is allocated by open(). Frames reuse it in order, so that the stream's order is all that protects it:
- *   work memory             of a pass: used by its launches only, all in the one stream
- *   records, staging        of a slot: the slot is submitted again after finish() has seen its event
+ * Everything is allocated by open(). What protects it when frames use it again:
+ *   work memory             of a pass and a lane: the order of the lane's stream, in which are all launches that use it
+ *   records, staging        of a slot: it is submitted again, in whatever lane, after finish() has seen its event
  *   uploaded pictures       a ring of in_flight + lag: the last reader of the picture that is overwritten was in_flight
  *                           frames before, which is finished
- *   copies of pictures      a ring of lag: written behind the kernels of the frame that read it last, in the same stream
+ *   copies of pictures      a ring of lag: written behind the kernels of the frame that read it last, in the same
+ *                           stream. With lanes, each frame would have to wait for the one before; so there is one lane
+ * And what makes a lane find whole pictures:
+ *   producers' pictures     it waits for events in the producers' streams: of the frame, and of frames that passes look
+ *                           back at, since only other lanes have waited for those. in_flight or more frames before, all
+ *                           is finished
+ *   uploaded pictures       it waits for the frame's own upload; those of frames before stand before it in their stream
+ *   copies of pictures      written in the same stream
  */
 #include "engine/backend.h"
 #include "kernels/kernel_host.h"
@@ -27,6 +37,10 @@
 #define MOST_COPIED_STEP 4
 
 #define ALIGNMENT 256
+
+#define MOST_LANES 3
+/* Bytes of a lane's work memory beyond which there is only one: frames that need so much fill any device. */
+#define MOST_WORK ((size_t)256 << 20)
 
 /** How pictures of our own lie in memory, planes one behind the other. */
 typedef struct Layout {
@@ -53,10 +67,12 @@ typedef struct OwnRing {
 
 typedef struct DeviceSlot {
     uint64_t frame;
-    uint64_t records;          /* in device memory */
-    void *host_records;        /* pinned */
-    void *staging[VG_N_SIDES]; /* pinned; only if pictures are uploaded */
-    VgEvent uploaded;          /* so are they */
+    uint64_t records;             /* in device memory */
+    void *host_records;           /* pinned */
+    void *staging[VG_N_SIDES];    /* pinned; only if pictures are uploaded */
+    VgEvent uploaded;             /* so are they */
+    VgEvent produced[VG_N_SIDES]; /* recorded in producers' streams */
+    VgEvent ready[VG_N_SIDES];    /* that of them by which the side's picture is there; NULL: nobody reads it */
     VgEvent done;
 } DeviceSlot;
 
@@ -65,7 +81,16 @@ typedef struct Kernel {
     VgFunction function;
 } Kernel;
 
-typedef struct DeviceContext {
+typedef struct DeviceContext DeviceContext;
+
+/** Where every n_lanes-th frame runs: what a VgLauncher launches in. */
+typedef struct Lane {
+    DeviceContext *context;
+    VgStream stream;
+    uint64_t *work; /* of each pass */
+} Lane;
+
+struct DeviceContext {
     const VgPlan *plan;
     const VgDeviceTable *table;
     VgLog log;
@@ -73,21 +98,25 @@ typedef struct DeviceContext {
     VgModule module;
     Kernel *kernels;
     unsigned n_kernels;
-    VgStream stream;
+    Lane lanes[MOST_LANES];
+    unsigned n_lanes;
     VgStream upload_stream;
-    VgEvent produced; /* recorded in producers' streams */
-    uint64_t *work;   /* of each pass */
     DeviceSlot slots[VG_MAX_IN_FLIGHT];
     OwnRing own[VG_N_SIDES];
     size_t device_bytes, host_bytes; /* allocated */
     const char *step;                /* what is being enqueued, for messages */
-} DeviceContext;
+};
 
 #define REPORT(c, error, ...) vg_device_report((c)->device, &(c)->log, error, __VA_ARGS__)
 
 static int uploads(const DeviceContext *c)
 {
     return c->plan->memory == VG_MEMORY_HOST;
+}
+
+static Lane *lane_of(DeviceContext *c, uint64_t frame)
+{
+    return &c->lanes[frame % c->n_lanes];
 }
 
 /*
@@ -101,8 +130,9 @@ static void drain(DeviceContext *c)
     if (!c->table->enter(c->device)) {
         if (c->upload_stream)
             (void)c->table->stream_synchronize(c->device, c->upload_stream);
-        if (c->stream)
-            (void)c->table->stream_synchronize(c->device, c->stream);
+        for (unsigned l = 0; l < c->n_lanes; l++)
+            if (c->lanes[l].stream)
+                (void)c->table->stream_synchronize(c->device, c->lanes[l].stream);
         c->table->leave(c->device);
     }
     c->device->native = native;
@@ -114,24 +144,27 @@ static void drain(DeviceContext *c)
 static int launch(void *context, const char *name, const uint32_t grid[3], uint32_t block, uint32_t dynamic_shared,
                   const void *args, size_t args_size)
 {
-    DeviceContext *c = context;
+    const Lane *lane = context;
+    const DeviceContext *c = lane->context;
     unsigned k = 0;
     while (k < c->n_kernels && strcmp(c->kernels[k].name, name))
         k++;
     if (k == c->n_kernels)
         return -ENOENT; /* a kernel that its metric does not list */
-    return c->table->launch(c->device, c->kernels[k].function, grid, block, dynamic_shared, args, args_size, c->stream);
+    return c->table->launch(c->device, c->kernels[k].function, grid, block, dynamic_shared, args, args_size,
+                            lane->stream);
 }
 
 static int fill(void *context, uint64_t address, uint8_t value, size_t size)
 {
-    DeviceContext *c = context;
-    return c->table->fill(c->device, address, value, size, c->stream);
+    const Lane *lane = context;
+    const DeviceContext *c = lane->context;
+    return c->table->fill(c->device, address, value, size, lane->stream);
 }
 
-static VgLauncher launcher_of(DeviceContext *c)
+static VgLauncher launcher_of(Lane *lane)
 {
-    return (VgLauncher){ c, launch, fill };
+    return (VgLauncher){ lane, launch, fill };
 }
 
 /* ---- Opening ----------------------------------------------------------------------------------------------------- */
@@ -168,18 +201,45 @@ static int reserve_host(DeviceContext *c, size_t size, const char *what, void **
     return 0;
 }
 
+static size_t align_up(size_t size)
+{
+    return (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+static unsigned count_lanes(const DeviceContext *c)
+{
+    const VgPlan *plan = c->plan;
+    size_t work = 0;
+    for (unsigned p = 0; p < plan->n_passes; p++)
+        work += align_up(plan->passes[p].metric->device->work_size(plan->passes[p].params));
+    const int copies = !uploads(c) && (c->own[VG_REF].n || c->own[VG_DIST].n);
+    if (copies || work > MOST_WORK)
+        return 1;
+    return plan->in_flight < MOST_LANES ? plan->in_flight : MOST_LANES;
+}
+
+static int open_events(DeviceContext *c, DeviceSlot *slot)
+{
+    int err = c->table->event_create(c->device, 0, &slot->done);
+    if (!err && uploads(c))
+        err = c->table->event_create(c->device, 0, &slot->uploaded);
+    for (int side = 0; !err && !uploads(c) && side < VG_N_SIDES; side++)
+        err = c->table->event_create(c->device, 0, &slot->produced[side]);
+    return err;
+}
+
 static int open_streams(DeviceContext *c)
 {
-    int err = c->table->stream_create(c->device, &c->stream);
+    int err = 0;
+    c->n_lanes = count_lanes(c);
+    for (unsigned l = 0; !err && l < c->n_lanes; l++) {
+        c->lanes[l].context = c;
+        err = c->table->stream_create(c->device, &c->lanes[l].stream);
+    }
     if (!err && uploads(c))
         err = c->table->stream_create(c->device, &c->upload_stream);
-    if (!err)
-        err = c->table->event_create(c->device, 0, &c->produced);
-    for (unsigned s = 0; !err && s < c->plan->in_flight; s++) {
-        err = c->table->event_create(c->device, 0, &c->slots[s].done);
-        if (!err && uploads(c))
-            err = c->table->event_create(c->device, 0, &c->slots[s].uploaded);
-    }
+    for (unsigned s = 0; !err && s < c->plan->in_flight; s++)
+        err = open_events(c, &c->slots[s]);
     return err ? REPORT(c, err, "making streams and events") : 0;
 }
 
@@ -209,11 +269,12 @@ static int open_kernels(DeviceContext *c)
     return 0;
 }
 
-static int open_passes(DeviceContext *c)
+/* Work memory of all passes. What prepares it is in the lane's own stream, before all frames there. */
+static int open_lane(DeviceContext *c, Lane *lane)
 {
-    const VgLauncher launcher = launcher_of(c);
-    c->work = calloc(c->plan->n_passes, sizeof(*c->work));
-    if (!c->work) {
+    const VgLauncher launcher = launcher_of(lane);
+    lane->work = calloc(c->plan->n_passes, sizeof(*lane->work));
+    if (!lane->work) {
         vg_log(&c->log, VG_LOG_ERROR, "out of memory");
         return -ENOMEM;
     }
@@ -221,19 +282,14 @@ static int open_passes(DeviceContext *c)
         const VgPass *pass = &c->plan->passes[p];
         const VgDeviceMetric *device = pass->metric->device;
         const size_t size = device->work_size(pass->params);
-        int err = size ? reserve(c, size, pass->metric->info.name, &c->work[p]) : 0;
+        int err = size ? reserve(c, size, pass->metric->info.name, &lane->work[p]) : 0;
         if (err)
             return err;
-        err = device->plan(pass->params, &launcher, c->work[p]);
+        err = device->plan(pass->params, &launcher, lane->work[p]);
         if (err)
             return REPORT(c, err, "preparing %s", pass->metric->info.name);
     }
     return 0;
-}
-
-static size_t align_up(size_t size)
-{
-    return (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
 /* Room for the components (VG_PLANE_*) of a picture with samples of `bytes` bytes. */
@@ -284,8 +340,8 @@ static int open_slots(DeviceContext *c)
         if (!err)
             err = reserve_host(c, c->plan->records_size, "records", &slot->host_records);
         if (!err) {
-            /* Between records, and where passes do not run, nothing else is written. */
-            err = c->table->fill(c->device, slot->records, 0, c->plan->records_size, c->stream);
+            /* Between records, and where passes do not run, nothing else is written. The first frame is number s. */
+            err = c->table->fill(c->device, slot->records, 0, c->plan->records_size, lane_of(c, s)->stream);
             if (err)
                 REPORT(c, err, "preparing records");
         }
@@ -309,25 +365,29 @@ static void device_close(void **context)
             DeviceSlot *slot = &c->slots[s];
             t->free(c->device, slot->records);
             t->free_host(c->device, slot->host_records);
-            for (int side = 0; side < VG_N_SIDES; side++)
+            for (int side = 0; side < VG_N_SIDES; side++) {
                 t->free_host(c->device, slot->staging[side]);
+                t->event_destroy(c->device, slot->produced[side]);
+            }
             t->event_destroy(c->device, slot->uploaded);
             t->event_destroy(c->device, slot->done);
         }
         for (int side = 0; side < VG_N_SIDES; side++)
             for (unsigned i = 0; i < c->own[side].n; i++)
                 t->free(c->device, c->own[side].pictures[i].address);
-        for (unsigned p = 0; c->work && p < c->plan->n_passes; p++)
-            t->free(c->device, c->work[p]);
-        t->event_destroy(c->device, c->produced);
+        for (unsigned l = 0; l < c->n_lanes; l++) {
+            for (unsigned p = 0; c->lanes[l].work && p < c->plan->n_passes; p++)
+                t->free(c->device, c->lanes[l].work[p]);
+            t->stream_destroy(c->device, c->lanes[l].stream);
+        }
         t->stream_destroy(c->device, c->upload_stream);
-        t->stream_destroy(c->device, c->stream);
         t->module_unload(c->device, c->module);
         if (entered)
             t->leave(c->device);
         t->close(&c->device);
     }
-    free(c->work);
+    for (unsigned l = 0; l < c->n_lanes; l++)
+        free(c->lanes[l].work);
     free(c->kernels);
     free(c);
 }
@@ -337,15 +397,15 @@ static int open_all(DeviceContext *c)
     int err = c->table->enter(c->device);
     if (err)
         return REPORT(c, err, "using %s", c->device->name);
-    err = open_streams(c);
+    err = open_pictures(c);
+    if (!err)
+        err = open_streams(c);
     if (!err)
         err = open_kernels(c);
     if (!err)
-        err = open_pictures(c);
-    if (!err)
         err = open_slots(c);
-    if (!err)
-        err = open_passes(c);
+    for (unsigned l = 0; !err && l < c->n_lanes; l++)
+        err = open_lane(c, &c->lanes[l]);
     c->table->leave(c->device);
     return err;
 }
@@ -373,10 +433,11 @@ static int device_open(void **context, const VgPlan *plan, const VgLog *log)
         return err;
     }
     vg_log(log, VG_LOG_VERBOSE,
-           "scoring %ux%u, %u bits, on %s (%s): %u frame%s in flight, %.1f MiB of device memory, %.1f MiB pinned",
+           "scoring %ux%u, %u bits, on %s (%s): %u frame%s in flight in %u lane%s, %.1f MiB of device memory, %.1f MiB "
+           "pinned",
            plan->geometry.width, plan->geometry.height, plan->geometry.bit_depth, c->device->name, c->device->id,
-           plan->in_flight, plan->in_flight == 1 ? "" : "s", (double)c->device_bytes / (1 << 20),
-           (double)c->host_bytes / (1 << 20));
+           plan->in_flight, plan->in_flight == 1 ? "" : "s", c->n_lanes, c->n_lanes == 1 ? "" : "s",
+           (double)c->device_bytes / (1 << 20), (double)c->host_bytes / (1 << 20));
     return 0;
 }
 
@@ -399,11 +460,57 @@ static VgDevicePlane plane_of(const VgPicture *picture, int component)
     return plane;
 }
 
-/* Our stream goes on when the producer's has done what is in it now. */
-static int wait_for_producer(DeviceContext *c, VgStream producer)
+/* Whether a picture of this side will be read, now or by a later frame. */
+static int is_read(const DeviceContext *c, VgSide side, int scored)
 {
-    int err = c->table->record(c->device, c->produced, producer);
-    return err ? err : c->table->stream_wait(c->device, c->stream, c->produced);
+    int any = c->plan->lag[side] > 0;
+    for (unsigned p = 0; p < c->plan->n_passes; p++)
+        any |= vg_pass_runs(&c->plan->passes[p], scored);
+    return any;
+}
+
+/* What follows in the first stream is done after what is in the second one now. */
+static int wait_for_stream(DeviceContext *c, VgStream stream, VgStream before, VgEvent event)
+{
+    int err = c->table->record(c->device, event, before);
+    return err ? err : c->table->stream_wait(c->device, stream, event);
+}
+
+/* The lane goes on when producers have done what is in their streams now. */
+static int wait_for_producers(DeviceContext *c, const Lane *lane, DeviceSlot *slot,
+                              const VgPicture *const new[VG_N_SIDES], int scored)
+{
+    int err = 0;
+    for (int side = 0; !err && side < VG_N_SIDES; side++) {
+        slot->ready[side] = NULL;
+        if (!is_read(c, side, scored))
+            continue;
+        if (side && slot->ready[0] && new[side]->stream == new[0]->stream) {
+            slot->ready[side] = slot->ready[0];
+            continue;
+        }
+        slot->ready[side] = slot->produced[side];
+        err = wait_for_stream(c, lane->stream, new[side]->stream, slot->produced[side]);
+    }
+    return err;
+}
+
+/*
+ * The same for pictures of earlier frames that may be read, where only other lanes have waited for their producers. From
+ * in_flight frames before on, they are finished.
+ */
+static int wait_for_earlier_producers(DeviceContext *c, const Lane *lane, const DeviceSlot *slot)
+{
+    const unsigned in_flight = c->plan->in_flight;
+    int err = 0;
+    for (int side = 0; side < VG_N_SIDES; side++) {
+        for (unsigned k = 1; !err && k <= c->plan->lag[side] && k < in_flight && k <= slot->frame; k++) {
+            const VgEvent ready = c->slots[(slot->frame - k) % in_flight].ready[side];
+            if (k % c->n_lanes && ready)
+                err = c->table->stream_wait(c->device, lane->stream, ready);
+        }
+    }
+    return err;
 }
 
 /* Whether the copies of earlier pictures have room for this one; if not, says so. */
@@ -422,8 +529,8 @@ static int check_copy(const DeviceContext *c, const VgPicture *picture, unsigned
 }
 
 /* Copies what later frames will look back at. Rows keep their order: of a negative pitch, the last one comes first. */
-static int copy_picture(DeviceContext *c, const VgPicture *picture, unsigned components, const Layout *layout,
-                        OwnPicture *to)
+static int copy_picture(DeviceContext *c, const Lane *lane, const VgPicture *picture, unsigned components,
+                        const Layout *layout, OwnPicture *to)
 {
     for (int i = 0; i < 3; i++) {
         VgDevicePlane plane = plane_of(picture, i);
@@ -440,7 +547,7 @@ static int copy_picture(DeviceContext *c, const VgPicture *picture, unsigned com
             .width = (size_t)(plane.width - 1) * (size_t)plane.step + (size_t)plane.sample_bytes,
             .rows = (size_t)plane.height,
         };
-        int err = c->table->copy(c->device, &copy, c->stream);
+        int err = vg_device_copy_rows(c->table, c->device, &copy, lane->stream);
         if (err)
             return err;
         plane.address = plane.pitch < 0 ? start + (uint64_t)(own_pitch * (plane.height - 1)) : start;
@@ -537,35 +644,21 @@ static int upload(DeviceContext *c, DeviceSlot *slot, VgSide side, const VgPictu
     return c->table->copy(c->device, &copy, c->upload_stream);
 }
 
-/* ---- Frames ------------------------------------------------------------------------------------------------------ */
-
-/* Whether a picture of this side will be read, now or by a later frame. */
-static int is_read(const DeviceContext *c, VgSide side, int scored)
-{
-    int any = c->plan->lag[side] > 0;
-    for (unsigned p = 0; p < c->plan->n_passes; p++)
-        any |= vg_pass_runs(&c->plan->passes[p], scored);
-    return any;
-}
-
-/* Has the stream's next work find the new pictures: after their producers, or after their upload. */
-static int enqueue_pictures(DeviceContext *c, DeviceSlot *slot, const VgPicture *const new[VG_N_SIDES], int scored)
+/* Has the lane's next work find the new pictures on the device. */
+static int enqueue_uploads(DeviceContext *c, const Lane *lane, DeviceSlot *slot, const VgPicture *const new[VG_N_SIDES],
+                           int scored)
 {
     int err = 0, n = 0;
     for (int side = 0; !err && side < VG_N_SIDES; side++) {
-        if (!is_read(c, side, scored))
-            continue;
-        if (uploads(c))
+        if (is_read(c, side, scored)) {
             err = upload(c, slot, side, new[side]);
-        else if (!n || new[side]->stream != new[0]->stream)
-            err = wait_for_producer(c, new[side]->stream);
-        n++;
+            n++;
+        }
     }
-    if (err || !n || !uploads(c))
-        return err;
-    err = c->table->record(c->device, slot->uploaded, c->upload_stream);
-    return err ? err : c->table->stream_wait(c->device, c->stream, slot->uploaded);
+    return err || !n ? err : wait_for_stream(c, lane->stream, c->upload_stream, slot->uploaded);
 }
+
+/* ---- Frames ------------------------------------------------------------------------------------------------------ */
 
 /* Fills planes[k][component] of one side with what passes may read. */
 static void find_planes(const DeviceContext *c, VgSide side, uint64_t frame, const VgPicture *const pictures[],
@@ -585,34 +678,36 @@ static void find_planes(const DeviceContext *c, VgSide side, uint64_t frame, con
     }
 }
 
-static int enqueue_passes(DeviceContext *c, const DeviceSlot *slot, const VgDeviceFrame *frame, int scored)
+static int enqueue_passes(DeviceContext *c, Lane *lane, const DeviceSlot *slot, const VgDeviceFrame *frame, int scored)
 {
-    const VgLauncher launcher = launcher_of(c);
+    const VgLauncher launcher = launcher_of(lane);
     int err = 0;
     for (unsigned p = 0; !err && p < c->plan->n_passes; p++) {
         const VgPass *pass = &c->plan->passes[p];
         if (!vg_pass_runs(pass, scored))
             continue;
         c->step = pass->metric->info.name;
-        err = pass->metric->device->enqueue(pass->params, &launcher, frame, c->work[p],
+        err = pass->metric->device->enqueue(pass->params, &launcher, frame, lane->work[p],
                                             slot->records + pass->record_offset);
     }
     return err;
 }
 
 /* Copies what later frames look back at, behind all launches that read what is overwritten. */
-static int enqueue_copies(DeviceContext *c, const DeviceSlot *slot, const VgPicture *const new[VG_N_SIDES])
+static int enqueue_copies(DeviceContext *c, const Lane *lane, const DeviceSlot *slot,
+                          const VgPicture *const new[VG_N_SIDES])
 {
     int err = 0;
     for (int side = 0; !err && side < VG_N_SIDES; side++) {
         OwnRing *own = &c->own[side];
         if (own->n)
-            err = copy_picture(c, new[side], c->plan->planes[side], &own->layout, &own->pictures[slot->frame % own->n]);
+            err = copy_picture(c, lane, new[side], c->plan->planes[side], &own->layout,
+                               &own->pictures[slot->frame % own->n]);
     }
     return err;
 }
 
-static int enqueue_records(DeviceContext *c, const DeviceSlot *slot)
+static int enqueue_records(DeviceContext *c, const Lane *lane, const DeviceSlot *slot)
 {
     const VgCopy copy = {
         .kind = VG_COPY_TO_HOST,
@@ -621,31 +716,34 @@ static int enqueue_records(DeviceContext *c, const DeviceSlot *slot)
         .width = c->plan->records_size,
         .rows = 1,
     };
-    int err = c->table->copy(c->device, &copy, c->stream);
-    return err ? err : c->table->record(c->device, slot->done, c->stream);
+    int err = c->table->copy(c->device, &copy, lane->stream);
+    return err ? err : c->table->record(c->device, slot->done, lane->stream);
 }
 
 static int enqueue_frame(DeviceContext *c, DeviceSlot *slot, const VgFramePictures *pictures, int scored)
 {
     const VgPicture *const new[VG_N_SIDES] = { [VG_REF] = pictures->ref[0], [VG_DIST] = pictures->dist[0] };
     VgDeviceFrame frame = { .index = pictures->frame };
+    Lane *lane = lane_of(c, pictures->frame);
     c->step = "its pictures";
-    int err = enqueue_pictures(c, slot, new, scored);
+    int err = uploads(c) ? enqueue_uploads(c, lane, slot, new, scored) : wait_for_producers(c, lane, slot, new, scored);
+    if (!err && !uploads(c))
+        err = wait_for_earlier_producers(c, lane, slot);
     if (err)
         return err;
     find_planes(c, VG_REF, pictures->frame, pictures->ref, frame.ref);
     find_planes(c, VG_DIST, pictures->frame, pictures->dist, frame.dist);
-    err = enqueue_passes(c, slot, &frame, scored);
+    err = enqueue_passes(c, lane, slot, &frame, scored);
     if (err)
         return err;
     if (!uploads(c) && c->plan->copy_history) {
         c->step = "copies for later frames";
-        err = enqueue_copies(c, slot, new);
+        err = enqueue_copies(c, lane, slot, new);
         if (err)
             return err;
     }
     c->step = "its records";
-    return enqueue_records(c, slot);
+    return enqueue_records(c, lane, slot);
 }
 
 static int check_copies(const DeviceContext *c, const VgFramePictures *pictures)
@@ -691,7 +789,8 @@ static int device_finish(void *context, unsigned index, int wait, const uint8_t 
         drain(c);
         return REPORT(c, done, "frame %llu", (unsigned long long)slot->frame);
     }
-    *records = slot->host_records;
+    if (done)
+        *records = slot->host_records;
     return done;
 }
 

@@ -114,3 +114,18 @@ int vg_device_report(const VgDevice *device, const VgLog *log, int error, const 
            device->native, text ? text : "no text", remedy(device, error));
     return error;
 }
+
+int vg_device_copy_rows(const VgDeviceTable *table, VgDevice *device, const VgCopy *copy, VgStream stream)
+{
+    int err = 0;
+    if (copy->from_pitch >= copy->width)
+        return table->copy(device, copy, stream);
+    for (size_t y = 0; !err && y < copy->rows; y++) {
+        VgCopy row = *copy;
+        row.to += y * copy->to_pitch;
+        row.from += y * copy->from_pitch;
+        row.rows = 1;
+        err = table->copy(device, &row, stream);
+    }
+    return err;
+}

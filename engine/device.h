@@ -52,7 +52,7 @@ typedef struct VgDeviceChoice {
 typedef struct VgCopy {
     enum { VG_COPY_TO_DEVICE, VG_COPY_TO_HOST, VG_COPY_ON_DEVICE } kind;
     uint64_t to, from;
-    size_t to_pitch, from_pitch; /* bytes; anything if there is a single row */
+    size_t to_pitch, from_pitch; /* bytes, at least a row's; anything if there is a single row */
     size_t width, rows;          /* bytes of a row, number of rows; either may be 0 */
 } VgCopy;
 
@@ -120,6 +120,12 @@ int vg_device_errno(int native);
  */
 int vg_device_report(const VgDevice *device, const VgLog *log, int error, const char *doing, ...)
     __attribute__((format(printf, 4, 5)));
+
+/**
+ * The table's copy(), of rows that may overlap or be one and the same, too: to a driver they are no rectangle, so that it
+ * gets them one by one.
+ */
+int vg_device_copy_rows(const VgDeviceTable *table, VgDevice *device, const VgCopy *copy, VgStream stream);
 
 /** Whether this error means that the device is gone for good (every later call fails alike). */
 int vg_device_lost(const VgDevice *device);

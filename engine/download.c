@@ -119,20 +119,14 @@ static int reserve(VgDownload *d, HostPicture *place, size_t size)
 
 static int copy_rows(VgDownload *d, const Rows *r, uint8_t *to)
 {
-    /* Rows that overlap are no rectangle to a driver. */
-    const size_t at_once = r->count == 1 || r->pitch >= r->bytes ? r->count : 1;
-    int err = 0;
-    for (size_t y = 0; !err && y < r->count; y += at_once) {
-        const VgCopy copy = { .kind = VG_COPY_TO_HOST,
-                              .to = (uint64_t)(uintptr_t)(to + y * r->copy_pitch),
-                              .from = r->from + y * r->pitch,
-                              .to_pitch = r->copy_pitch,
-                              .from_pitch = r->pitch,
-                              .width = r->bytes,
-                              .rows = at_once };
-        err = d->table->copy(d->device, &copy, d->stream);
-    }
-    return err;
+    const VgCopy copy = { .kind = VG_COPY_TO_HOST,
+                          .to = (uint64_t)(uintptr_t)to,
+                          .from = r->from,
+                          .to_pitch = r->copy_pitch,
+                          .from_pitch = r->pitch,
+                          .width = r->bytes,
+                          .rows = r->count };
+    return vg_device_copy_rows(d->table, d->device, &copy, d->stream);
 }
 
 static int copy_picture(VgDownload *d, HostPicture *place, const VgPicture *p)

@@ -347,6 +347,10 @@ static int check_picture(const VgScorer *s, const VgPicture *p, const char *side
             return refuse_picture(s, side, "a step of", (long)p->step[c], "bytes between samples is not possible");
         if (((uintptr_t)p->data[c] | (uintptr_t)p->pitch[c]) % p->sample_bytes)
             return refuse_picture(s, side, "plane", c, "has an odd address or pitch: 16-bit samples must be aligned");
+        const int64_t pitch = p->pitch[c]; /* which kernels multiply as 32 bits */
+        if (pitch > INT32_MAX || pitch < -INT32_MAX)
+            return refuse_picture(s, side, "a pitch of", (long)pitch,
+                                  "bytes from row to row is not possible: it must be below 2^31, up or down");
     }
     return 0;
 }

@@ -148,7 +148,7 @@ typedef struct VgPicture {
     uint32_t sample_bytes; /**< 1, or 2 (addresses and pitches must then be even) */
     uint32_t shift;        /**< shift + bit_depth <= 8 * sample_bytes */
     const void *data[3];   /**< first sample of Y, Cb, Cr; Cb and Cr are NULL for 4:0:0 */
-    ptrdiff_t pitch[3];    /**< bytes from a row to the next below it; may be negative */
+    ptrdiff_t pitch[3];    /**< bytes from a row to the next below it; may be negative; below 2^31 either way */
     uint32_t step[3];      /**< bytes from a sample to the next on its right: a multiple of sample_bytes, up to 64 */
     void (*release)(void *ref); /**< called once when the samples are no longer needed; may be NULL */
     void *ref;                  /**< handed to `release`: what keeps the samples alive */

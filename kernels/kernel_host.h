@@ -7,8 +7,9 @@
  * A device metric turns the planes of a frame into the metric's raw record, the same bytes that the CPU reference makes,
  * by launches in one stream. It knows no driver: launches go through a VgLauncher.
  *
- * Memory: each pass (a metric with its parameters) has work memory on the device, which its launches use one frame after
- * another. One stream therefore runs all frames of a pass, in order; no host wait is needed between them.
+ * Memory: a pass (a metric with its parameters) has one work memory on the device for each stream that runs frames of it.
+ * The frames of a stream use it one after another, in the stream's order; no host wait is needed between them. Frames of
+ * different streams have nothing in common but pictures, which they read.
  */
 #ifndef VG_KERNELS_KERNEL_HOST_H
 #define VG_KERNELS_KERNEL_HOST_H
@@ -42,7 +43,7 @@ typedef struct VgDeviceMetric {
     int (*check)(const void *params, char *why, size_t why_size);
     /** Bytes of work memory for these parameters, aligned to 256 by the caller; 0: none. */
     size_t (*work_size)(const void *params);
-    /** Once, before the first frame: brings work memory into the state that launches expect and leave it in. */
+    /** Once for each work memory, before its first frame: brings it into the state that launches expect and leave it in. */
     int (*plan)(const void *params, const VgLauncher *launcher, uint64_t work);
     /** Enqueues a frame; its record, whole, is at `record` (a multiple of 16) when the work is done. */
     int (*enqueue)(const void *params, const VgLauncher *launcher, const VgDeviceFrame *frame, uint64_t work,

@@ -49,7 +49,8 @@ static size_t place(VgPicture *p, const VgGeometry *g, const PictureLayout *l, u
     for (int c = 0; c < (g->chroma == VG_CHROMA_400 ? 1 : 3); c++) {
         const uint32_t shared = l->packed ? (uint32_t)l->packed : c && l->interleaved ? 2 : 1;
         p->step[c] = l->sample_bytes * (l->apart ? l->apart : 1) * shared;
-        const size_t pitch = (size_t)plane_width(g, c) * p->step[c] + l->gap;
+        const size_t row = (size_t)plane_width(g, c) * p->step[c], overlap = l->overlap < row ? l->overlap : row;
+        const size_t pitch = row - overlap + l->gap;
         size_t at = size;
         if (l->packed)
             at += (size_t)c * l->sample_bytes;
@@ -60,7 +61,7 @@ static size_t place(VgPicture *p, const VgGeometry *g, const PictureLayout *l, u
         p->pitch[c] = l->bottom_up ? -(ptrdiff_t)pitch : (ptrdiff_t)pitch;
         p->data[c] = (const void *)(start + at);
         if (shared == 1 || c == 2)
-            size += pitch * plane_height(g, c);
+            size += pitch * plane_height(g, c) + overlap;
     }
     return size;
 }

@@ -20,6 +20,7 @@ typedef struct PictureLayout {
     int packed;      /* all three share rows, as groups of this many samples */
     int bottom_up;
     size_t gap, lead; /* bytes between rows, and before the first */
+    size_t overlap;   /* bytes that a row shares with the next one; as many as it has, or more: all rows are one */
 } PictureLayout;
 
 /** The sample of that place, whatever the layout. */

@@ -3,8 +3,8 @@
  * SPDX-License-Identifier: BSD-2-Clause
  *
  * The device back end on software devices: records and scores are the CPU's, whatever the layout, the memory and the
- * order in which streams run; it waits once a frame, holds no more pictures than it may, and ends cleanly whatever
- * fails. Planted faults show that these tests would notice.
+ * order in which streams run; it waits once a frame, runs frames beside each other, holds no more pictures than it may,
+ * and ends cleanly whatever fails. Planted faults show that these tests would notice.
  */
 #include "tests/cmocka_includes.h"
 
@@ -23,6 +23,7 @@
 static struct {
     CUcontext contexts[2];           /* of each device; the first is current */
     CUstream streams[2][VG_N_SIDES]; /* in which the pictures of each side are made */
+    CUstream turns[3][VG_N_SIDES];   /* the same on the first device, if each frame's come from another */
     unsigned long complaints;        /* that were meant to be */
 } gpu;
 
@@ -138,6 +139,7 @@ typedef struct Run {
     int device;
     int one_stream;     /* both sides' pictures are made in one stream */
     int default_stream; /* namely the driver's default one */
+    int many_streams;   /* they change from frame to frame */
     int poll;           /* frames are asked for, not waited for */
     unsigned frames;
 
@@ -230,9 +232,12 @@ static void collect(Run *run, VgWait wait)
 static void submit(Run *run, unsigned frame)
 {
     VgPicture p[VG_N_SIDES];
-    for (int side = 0; side < VG_N_SIDES; side++)
+    for (int side = 0; side < VG_N_SIDES; side++) {
+        if (run->many_streams)
+            run->sources[side].stream = gpu.turns[frame % 3][side];
         p[side] =
             picture_take(&run->sources[side], &run->config.geometry, run->layouts[side], 2 * frame + (unsigned)side);
+    }
     while (!run->error) {
         LIBRARY(run, run->error, vg_scorer_submit(run->scorer, &p[VG_DIST], &p[VG_REF]));
         if (run->error != -EAGAIN)
@@ -312,15 +317,15 @@ static void run_free(Run *run)
     run->records = (Records){ 0 };
 }
 
-/* The same frames by the CPU, from pictures without gaps. */
-static Run expected_of(const Run *run)
+/* The same frames by the CPU, from pictures of these layouts. */
+static Run expected_with(const Run *run, const PictureLayout *const layouts[VG_N_SIDES])
 {
     Run cpu = { .config = run->config, .backend = &vg_backend_cpu, .frames = run->frames };
     cpu.config.backend = VG_BACKEND_CPU;
     cpu.config.memory = VG_MEMORY_HOST;
     cpu.config.device_context = NULL;
     cpu.config.device = NULL;
-    cpu.layouts[0] = cpu.layouts[1] = cpu.config.geometry.bit_depth > 8 ? &planar_words : &planar;
+    memcpy(cpu.layouts, layouts, sizeof(cpu.layouts));
     const VgDeviceTable *table = next.table;
     next.table = NULL;
     run_frames(&cpu);
@@ -329,6 +334,13 @@ static Run expected_of(const Run *run)
         fail_msg("the CPU: error %d: %s", cpu.error, cpu.messages.text);
     assert_true(!run->frames || strlen(cpu.scores) > 10);
     return cpu;
+}
+
+/* From pictures without gaps. */
+static Run expected_of(const Run *run)
+{
+    const PictureLayout *plain = run->config.geometry.bit_depth > 8 ? &planar_words : &planar;
+    return expected_with(run, (const PictureLayout *const[]){ plain, plain });
 }
 
 static int differs(const Run *got, const Run *expected)
@@ -342,13 +354,14 @@ static int differs(const Run *got, const Run *expected)
 static void describe(const Run *run, char text[300])
 {
     const VgScorerConfig *c = &run->config;
-    snprintf(text, 300, "%s, ref %s, dist %s, %ux%u chroma %d depth %u, in_flight %u, subsample %u, %s%s%s",
+    snprintf(text, 300, "%s, ref %s, dist %s, %ux%u chroma %d depth %u, in_flight %u, subsample %u, %s%s%s%s",
              c->features, run->layouts[VG_REF]->name, run->layouts[VG_DIST]->name, c->geometry.width,
              c->geometry.height, c->geometry.chroma, c->geometry.bit_depth, c->in_flight, c->n_subsample,
              how_names[c->memory == VG_MEMORY_HOST     ? UPLOADED
                        : c->history == VG_HISTORY_COPY ? COPIED
                                                        : IN_PLACE],
-             run->one_stream ? ", one stream" : "", run->default_stream ? ", default stream" : "");
+             run->one_stream ? ", one stream" : "", run->default_stream ? ", default stream" : "",
+             run->many_streams ? ", many streams" : "");
 }
 
 /* Runs, compares and forgets. */
@@ -382,12 +395,18 @@ static int set_up(void **state)
         for (int side = 0; side < VG_N_SIDES; side++)
             OK(cuStreamCreate(&gpu.streams[d][side], CU_STREAM_NON_BLOCKING));
     }
+    for (int turn = 0; turn < 3; turn++)
+        for (int side = 0; side < VG_N_SIDES; side++)
+            OK(cuStreamCreate(&gpu.turns[turn][side], CU_STREAM_NON_BLOCKING));
     return 0;
 }
 
 static int tear_down(void **state)
 {
     (void)state;
+    for (int turn = 0; turn < 3; turn++)
+        for (int side = 0; side < VG_N_SIDES; side++)
+            OK(cuStreamDestroy_v2(gpu.turns[turn][side]));
     for (int d = 0; d < 2; d++) {
         for (int side = 0; side < VG_N_SIDES; side++)
             OK(cuStreamDestroy_v2(gpu.streams[d][side]));
@@ -611,6 +630,32 @@ static void samples_too_far_apart_to_be_copied_are_refused(void **state)
     run_free(&expected);
 }
 
+/* No driver copies such rows as a rectangle. */
+static void rows_may_overlap(void **state)
+{
+    static const PictureLayout layouts[] = {
+        { .name = "overlapping", .sample_bytes = 1, .overlap = 7 },
+        { .name = "overlapping, bottom up", .sample_bytes = 1, .overlap = 2, .bottom_up = 1, .lead = 3 },
+        { .name = "all rows in one", .sample_bytes = 1, .overlap = 1000 },
+        { .name = "overlapping nv12", .sample_bytes = 1, .overlap = 12, .interleaved = 1 },
+        { .name = "overlapping p010", .sample_bytes = 2, .shift = 6, .overlap = 20, .interleaved = 1 },
+        { .name = "all words in one row", .sample_bytes = 2, .overlap = 1000, .bottom_up = 1 },
+    };
+    (void)state;
+    for (unsigned l = 0; l < sizeof(layouts) / sizeof(layouts[0]); l++) {
+        for (int how = 0; how < N_HOWS; how++) {
+            Run run = make_run((How)how, all_features);
+            run.config.geometry.bit_depth = layouts[l].sample_bytes == 2 ? 10 : 8;
+            run.layouts[VG_REF] = &layouts[l];
+            run.layouts[VG_DIST] = layouts[l].sample_bytes == 2 ? &planar_words : &planar;
+            run.frames = 5;
+            Run expected = expected_with(&run, run.layouts);
+            check(&run, &expected, "");
+            run_free(&expected);
+        }
+    }
+}
+
 /* ---- Order and waits --------------------------------------------------------------------------------------------- */
 
 static void any_order_of_streams_agrees(void **state)
@@ -624,10 +669,11 @@ static void any_order_of_streams_agrees(void **state)
             char what[40];
             snprintf(what, sizeof(what), "order %lu, ", order);
             softgpu_set_order(order);
-            run.config.in_flight = 1 + (uint32_t)order % 4;
-            run.one_stream = order % 5 == 3;
-            run.default_stream = order % 5 == 4;
-            run.poll = order % 2 != 0 && order > 1; /* nobody else brings order 1 forward */
+            run.config.in_flight = 1 + (uint32_t)order % 5;
+            run.many_streams = order % 4 == 1;
+            run.one_stream = order % 4 == 2;
+            run.default_stream = order % 4 == 3;
+            run.poll = order / 4 % 2 != 0;
             check(&run, &expected, what);
         }
         run_free(&expected);
@@ -641,7 +687,8 @@ static void the_host_waits_once_a_frame(void **state)
         for (unsigned long order = 0; order < 8; order++) {
             softgpu_set_order(order);
             Run run = make_run((How)how, all_features);
-            const unsigned streams = how == UPLOADED ? 2 : 1; /* each is waited for at the end */
+            /* Of lanes and for uploads: each is waited for at the end. */
+            const unsigned streams = how == COPIED ? 1 : how == UPLOADED ? 3 + 1 : 3;
             run.frames = 12;
             begin(&run);
             assert_int_equal(run.waits, 0);
@@ -687,6 +734,138 @@ static void frames_that_are_left_out_cost_nothing(void **state)
         }
         /* A launch, and either two uploads and a wait for them or waits for two producers. */
         assert_int_equal(calls[0] - calls[1], 11 * 5);
+    }
+}
+
+/* ---- Lanes ------------------------------------------------------------------------------------------------------- */
+
+static VgDeviceTable faulty;
+
+/* The streams that launches have been enqueued in. */
+static struct {
+    VgStream streams[VG_MAX_IN_FLIGHT];
+    unsigned n;
+} launched;
+
+static int noted_launch(VgDevice *device, VgFunction function, const uint32_t grid[3], uint32_t block,
+                        uint32_t dynamic_shared, const void *args, size_t args_size, VgStream stream)
+{
+    unsigned i = 0;
+    while (i < launched.n && launched.streams[i] != stream)
+        i++;
+    assert_true(i < VG_MAX_IN_FLIGHT);
+    launched.streams[i] = stream;
+    launched.n += i == launched.n;
+    return vg_table_cuda.launch(device, function, grid, block, dynamic_shared, args, args_size, stream);
+}
+
+static int finish_slot(const Run *run, unsigned slot, int wait, const uint8_t **records)
+{
+    const Watched *w = run->scorer->context;
+    return w->backend->finish(w->context, slot, wait, records);
+}
+
+/* Submits as many frames as may be in flight and has the latest finish first, so that only what it needs is done. */
+static void begin_with_the_latest(Run *run)
+{
+    const uint8_t *records = NULL;
+    softgpu_set_order(1);
+    begin(run);
+    for (unsigned i = 0; i < run->frames; i++)
+        submit(run, i);
+    OK(run->error);
+    assert_int_equal(finish_slot(run, run->frames - 1, 1, &records), 1);
+    assert_non_null(records);
+}
+
+/* Only frames of the latest one's lane finish with it. */
+static void check_lanes(Run *run, unsigned in_flight, unsigned lanes)
+{
+    const unsigned last = in_flight - 1;
+    const uint8_t *records;
+    run->frames = run->config.in_flight = in_flight;
+    run->many_streams = run->config.memory != VG_MEMORY_HOST;
+    Run expected = expected_of(run);
+    launched.n = 0;
+    next.table = &faulty;
+    begin_with_the_latest(run);
+    assert_int_equal(launched.n, lanes);
+    for (unsigned s = 0; s < in_flight; s++) {
+        records = NULL;
+        assert_int_equal(finish_slot(run, s, 0, &records), s % lanes == last % lanes);
+        assert_int_equal(records != NULL, s % lanes == last % lanes); /* nobody looks at what is not complete */
+    }
+    assert_int_equal(softgpu_pending() > 0, lanes > 1);
+    end(run);
+    char said[60];
+    snprintf(said, sizeof(said), ": %u frame%s in flight in %u lane%s, ", in_flight, in_flight == 1 ? "" : "s", lanes,
+             lanes == 1 ? "" : "s");
+    assert_true(messages_contain(&run->messages, said));
+    assert_false(differs(run, &expected));
+    next.table = NULL;
+    softgpu_set_order(0);
+    run_free(run);
+    run_free(&expected);
+}
+
+static void lanes_run_beside_each_other(void **state)
+{
+    static const struct {
+        How how;
+        const char *features;
+        unsigned most;
+    } cases[] = {
+        { IN_PLACE, all_features, 3 },
+        { UPLOADED, all_features, 3 },
+        { COPIED, all_features, 1 },
+        { COPIED, "psnr|float_ssim", 3 }, /* which leave nothing to be copied */
+    };
+    (void)state;
+    faulty = vg_table_cuda;
+    faulty.launch = noted_launch;
+    for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        for (unsigned in_flight = 1; in_flight <= 5; in_flight++) {
+            Run run = make_run(cases[i].how, cases[i].features);
+            check_lanes(&run, in_flight, in_flight < cases[i].most ? in_flight : cases[i].most);
+        }
+    }
+}
+
+static size_t claimed;
+
+static size_t claimed_work(const void *params)
+{
+    (void)params;
+    return claimed;
+}
+
+/* What is only claimed need not be there. */
+static int little_alloc(VgDevice *device, size_t size, uint64_t *address)
+{
+    return vg_table_cuda.alloc(device, size < (size_t)1 << 20 ? size : 4096, address);
+}
+
+static void much_work_memory_means_one_lane(void **state)
+{
+    const size_t most = (size_t)256 << 20;
+    (void)state;
+    VgMetric metric = vg_metric_psnr;
+    VgDeviceMetric device = vg_device_psnr;
+    metric.device = &device;
+    device.work_size = claimed_work;
+    next.metric = &metric;
+    faulty = vg_table_cuda;
+    faulty.launch = noted_launch;
+    faulty.alloc = little_alloc;
+    for (int how = 0; how < N_HOWS; how++) {
+        Run run = make_run((How)how, "psnr");
+        claimed = most;
+        check_lanes(&run, 3, 3);
+        claimed = most + 1;
+        check_lanes(&run, 3, 1);
+        claimed = most;
+        run.config.features = "psnr|float_ssim"; /* more in all */
+        check_lanes(&run, 3, 1);
     }
 }
 
@@ -781,7 +960,7 @@ static void what_is_used_is_said(void **state)
     assert_true(messages_contain(&run.messages, "V kernels: "));
     assert_true(messages_contain(&run.messages,
                                  "V scoring 45x37, 8 bits, on Software device 1 (0000:02:00.0): 3 frames in "
-                                 "flight, 0.1 MiB of device memory, 0.1 MiB pinned\n"));
+                                 "flight in 3 lanes, 0.1 MiB of device memory, 0.1 MiB pinned\n"));
     run_free(&run);
     run_free(&expected);
 
@@ -984,8 +1163,6 @@ static void too_little_memory_is_one_clear_error(void **state)
 
 /* ---- Planted faults ---------------------------------------------------------------------------------------------- */
 
-static VgDeviceTable faulty;
-
 static int no_stream_wait(VgDevice *device, VgStream stream, VgEvent event)
 {
     (void)device;
@@ -1036,6 +1213,81 @@ static unsigned orders_that_show(Run *run, unsigned long orders)
     softgpu_set_order(0);
     run_free(&expected);
     return n;
+}
+
+static VgEvent latest; /* recorded */
+static unsigned dropped;
+
+static int noted_record(VgDevice *device, VgEvent event, VgStream stream)
+{
+    latest = event;
+    return vg_table_cuda.record(device, event, stream);
+}
+
+/* Each event is waited for as soon as it is recorded: what is waited for again belongs to an earlier frame. */
+static int no_wait_for_earlier_frames(VgDevice *device, VgStream stream, VgEvent event)
+{
+    if (event == latest)
+        return vg_table_cuda.stream_wait(device, stream, event);
+    dropped++;
+    return 0;
+}
+
+/* A lane that does not wait for pictures of earlier frames, which other lanes wait for. Lags are 1 and 2. */
+static void missing_waits_for_earlier_frames_are_seen(void **state)
+{
+    static const char *const features[] = { "motion", "motion:motion_five_frame_window=true" };
+    (void)state;
+    faulty = vg_table_cuda;
+    faulty.record = noted_record;
+    faulty.stream_wait = no_wait_for_earlier_frames;
+    for (int how = 0; how < N_HOWS; how++) {
+        for (unsigned frames = 2; frames <= 4; frames++) {
+            Run run = make_run((How)how, features[frames > 2]);
+            run.many_streams = how != UPLOADED;
+            run.frames = run.config.in_flight = frames;
+            Run expected = expected_of(&run);
+            next.table = &faulty;
+            dropped = 0;
+            begin_with_the_latest(&run);
+            end(&run);
+            assert_int_equal(dropped > 0, how == IN_PLACE);
+            assert_int_equal(differs(&run, &expected), how == IN_PLACE);
+            next.table = NULL;
+            softgpu_set_order(0);
+            run_free(&run);
+            run_free(&expected);
+        }
+    }
+}
+
+static uint64_t first_work;
+
+static int enqueue_in_first_work(const void *params, const VgLauncher *launcher, const VgDeviceFrame *frame,
+                                 uint64_t work, uint64_t record)
+{
+    if (!frame->index)
+        first_work = work;
+    return vg_device_float_ssim.enqueue(params, launcher, frame, first_work, record);
+}
+
+/* Lanes that share work memory. */
+static void shared_work_memory_is_seen(void **state)
+{
+    (void)state;
+    VgMetric metric = vg_metric_float_ssim;
+    VgDeviceMetric device = vg_device_float_ssim;
+    metric.device = &device;
+    device.enqueue = enqueue_in_first_work;
+    next.metric = &metric;
+    faulty = vg_table_cuda;
+    for (int how = 0; how < N_HOWS; how++) {
+        Run run = make_run((How)how, "float_ssim:scale=2");
+        run.config.geometry = small;
+        const unsigned shown = orders_that_show(&run, 24);
+        print_message("# %s: shared work memory shows in %u of 24 orders\n", how_names[how], shown);
+        assert_true(shown > 0);
+    }
 }
 
 static void planted_faults_are_seen(void **state)
@@ -1102,9 +1354,12 @@ int main(void)
         cmocka_unit_test_setup(formats_agree, before_each),
         cmocka_unit_test_setup(layouts_may_change, before_each),
         cmocka_unit_test_setup(samples_too_far_apart_to_be_copied_are_refused, before_each),
+        cmocka_unit_test_setup(rows_may_overlap, before_each),
         cmocka_unit_test_setup(any_order_of_streams_agrees, before_each),
         cmocka_unit_test_setup(the_host_waits_once_a_frame, before_each),
         cmocka_unit_test_setup(frames_that_are_left_out_cost_nothing, before_each),
+        cmocka_unit_test_setup(lanes_run_beside_each_other, before_each),
+        cmocka_unit_test_setup(much_work_memory_means_one_lane, before_each),
         cmocka_unit_test_setup(scorers_and_devices_do_not_disturb_each_other, before_each),
         cmocka_unit_test_setup(contexts_are_as_the_caller_wants, before_each),
         cmocka_unit_test_setup(what_is_used_is_said, before_each),
@@ -1113,6 +1368,8 @@ int main(void)
         cmocka_unit_test_setup(a_lost_device_is_one_clear_error, before_each),
         cmocka_unit_test_setup(too_little_memory_is_one_clear_error, before_each),
         cmocka_unit_test_setup(planted_faults_are_seen, before_each),
+        cmocka_unit_test_setup(missing_waits_for_earlier_frames_are_seen, before_each),
+        cmocka_unit_test_setup(shared_work_memory_is_seen, before_each),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

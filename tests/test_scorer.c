@@ -374,7 +374,7 @@ static void refuses_pictures_that_do_not_fit(void **state)
     assert_int_equal(vg_scorer_create(&s, &config), 0);
     Ledger ledger = { 0 };
     VgPicture good = make_picture(&ledger, 1);
-    for (int fault = 0; fault < 11; fault++) {
+    for (int fault = 0; fault < 13; fault++) {
         VgPicture bad = good;
         bad.size = fault == 0 ? 8 : bad.size;
         bad.geometry.width += fault == 1;
@@ -389,9 +389,12 @@ static void refuses_pictures_that_do_not_fit(void **state)
             bad.sample_bytes = 2; /* pitch is even, the step is not */
             bad.step[0] = 3;
         }
+        if (fault >= 11)
+            bad.pitch[1] = (ptrdiff_t)(fault == 11 ? (int64_t)1 << 31 : -((int64_t)1 << 31));
         m = (Messages){ 0 };
         assert_int_equal(vg_scorer_submit(s, &bad, &good), -EINVAL);
         assert_int_equal(m.counts[VG_LOG_ERROR], 1);
+        assert_int_equal(fault >= 11, messages_contain(&m, "a pitch of "));
         assert_true(messages_contain(&m, "distorted picture of frame 0"));
         m = (Messages){ 0 };
         assert_int_equal(vg_scorer_submit(s, &good, &bad), -EINVAL);
