@@ -419,7 +419,7 @@ static void float_ssim_agrees(void **state)
     agree(2);
 }
 
-static Tamper widen, widen_and_spread;
+static Tamper widen, widen_and_spread, count_beside;
 
 /* Few and small pictures that come through every kernel, for checkers of memory and of races. */
 static void small_pictures_agree(void **state)
@@ -434,12 +434,16 @@ static void small_pictures_agree(void **state)
     } cases[] = {
         { 0, 64, 20, VG_CHROMA_420, 8, "", NULL },
         { 0, 33, 9, VG_CHROMA_422, 10, "", NULL },
-        { 1, 64, 37, VG_CHROMA_420, 8, "", NULL },
+        { 0, 64, 20, VG_CHROMA_420, 8, "", count_beside },
+        { 1, 64, 47, VG_CHROMA_420, 8, "", NULL },
+        { 1, 45, 19, VG_CHROMA_420, 8, "", NULL },
+        { 1, 64, 27, VG_CHROMA_420, 10, "motion_five_frame_window=true", NULL },
         { 1, 45, 19, VG_CHROMA_400, 10, "motion_five_frame_window=true", NULL },
         { 2, 44, 20, VG_CHROMA_420, 8, "", NULL },
         { 2, 80, 23, VG_CHROMA_420, 8, "scale=2:enable_lcs=true", NULL },
         { 2, 70, 35, VG_CHROMA_420, 10, "scale=3", NULL },
         { 2, 70, 45, VG_CHROMA_420, 12, "scale=4", NULL },
+        { 2, 96, 88, VG_CHROMA_420, 8, "scale=8", NULL },
         { 2, 50, 27, VG_CHROMA_400, 8, "scale=1:enable_lcs=true", widen },
         { 2, 50, 27, VG_CHROMA_400, 8, "scale=1:enable_lcs=true", widen_and_spread },
     };

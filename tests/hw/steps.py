@@ -230,10 +230,10 @@ def step_units(run, step):
             continue
         environment = {key: str(run.folder / value) if key == "GOLDEN_DIR" else value for key, value in test["environment"].items()}
         if run.quick:
-            environment["KERNELS_REDUCED"] = "1"
+            environment["KERNELS_SMALL"] = "brief"
         runs.append((name, test["program"], environment))
         if name == "kernels" and not run.quick and not run.device["software"]:
-            runs.append(("kernels, PTX", test["program"], environment | {"KERNELS_IMAGE": "ptx", "KERNELS_REDUCED": "1"}))
+            runs.append(("kernels, PTX", test["program"], environment | {"KERNELS_IMAGE": "ptx", "KERNELS_SMALL": "all"}))
 
     def one(item):
         name, program, environment = item
@@ -333,7 +333,7 @@ def step_sanitizer(run, step):
         step.skip("compute-sanitizer", "the software device cannot use it" if run.device["software"] else
                   test if isinstance(test, str) else "not here")
         return
-    environment = {"KERNELS_REDUCED": "1", "GOLDEN_DIR": str(run.folder / "golden"), "CMOCKA_MESSAGE_OUTPUT": "TAP"}
+    environment = {"KERNELS_SMALL": "all", "GOLDEN_DIR": str(run.folder / "golden"), "CMOCKA_MESSAGE_OUTPUT": "TAP"}
 
     def one(tool):
         command = [program, "--tool", tool, "--error-exitcode", "99", run.folder / "bin" / test["program"]]
