@@ -46,6 +46,13 @@ typedef struct HarnessResult {
 void harness_compare(const HarnessProducer *producers, HarnessResult *results, unsigned n_producers,
                      const VgMetric *metric, const HarnessCase *test_case);
 
+/**
+ * The same on noise alone, in two layouts: without gaps, and as decoders on devices lay pictures out. Earlier frames count
+ * only for metrics that look at them.
+ */
+void harness_compare_briefly(const HarnessProducer *producer, HarnessResult *result, const VgMetric *metric,
+                             const HarnessCase *test_case);
+
 /** The metric's option struct, filled from "name=value:name=value"; to be freed. Fails the test on a bad option. */
 void *harness_options(const VgMetric *metric, const char *text);
 

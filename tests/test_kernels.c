@@ -4,7 +4,8 @@
  *
  * Every kernel against plain C, record by record, byte for byte. Kernels run on whatever libcuda.so.1 the variable
  * KERNELS_DRIVER names (default: the loader's): the software device, or a GPU's driver. KERNELS_IMAGE=ptx leaves the
- * machine code aside that nvcc may have made.
+ * machine code aside that nvcc may have made. KERNELS_SMALL leaves the test of small pictures alone, for checkers that slow
+ * programs down: with KERNELS_SMALL=brief in two layouts, else in all; KERNELS_METRIC leaves one metric of it.
  *
  * With --time WIDTH HEIGHT DEPTH prints the microseconds of a frame of each metric instead, by events, on pictures that
  * rotate through more memory than caches hold.
@@ -147,22 +148,31 @@ static int close_device(void **state)
 /** What a test does to the arguments of launches; NULL: nothing. */
 typedef void Tamper(const char *kernel, void *args);
 
-static CUfunction function_of(const char *kernel)
+/** Kernels that have been launched. */
+static struct {
+    const char *name;
+    CUfunction function;
+} launched[32];
+
+static unsigned launched_index(const char *kernel)
 {
-    static struct {
-        const char *name;
-        CUfunction function;
-    } known[32];
     unsigned i = 0;
 
-    while (known[i].name && strcmp(known[i].name, kernel))
+    while (launched[i].name && strcmp(launched[i].name, kernel))
         i++;
     assert_true(i < 31);
-    if (!known[i].name) {
-        CU(cuModuleGetFunction(&known[i].function, device.module, kernel));
-        known[i].name = kernel;
+    return i;
+}
+
+static CUfunction function_of(const char *kernel)
+{
+    const unsigned i = launched_index(kernel);
+
+    if (!launched[i].name) {
+        CU(cuModuleGetFunction(&launched[i].function, device.module, kernel));
+        launched[i].name = kernel;
     }
-    return known[i].function;
+    return launched[i].function;
 }
 
 static void launch_copy(const char *kernel, const uint32_t grid[3], uint32_t block, uint32_t dynamic_shared, void *args,
@@ -409,6 +419,58 @@ static void float_ssim_agrees(void **state)
     agree(2);
 }
 
+static Tamper widen, widen_and_spread, count_beside;
+
+/* Few and small pictures that come through every kernel, for checkers of memory and of races. */
+static void small_pictures_agree(void **state)
+{
+    static const struct {
+        unsigned m;
+        uint32_t width, height;
+        VgChroma chroma;
+        uint32_t depth;
+        const char *options;
+        Tamper *tamper;
+    } cases[] = {
+        { 0, 64, 20, VG_CHROMA_420, 8, "", NULL },
+        { 0, 33, 9, VG_CHROMA_422, 10, "", NULL },
+        { 0, 64, 20, VG_CHROMA_420, 8, "", count_beside },
+        { 1, 64, 47, VG_CHROMA_420, 8, "", NULL },
+        { 1, 45, 19, VG_CHROMA_420, 8, "", NULL },
+        { 1, 64, 27, VG_CHROMA_420, 10, "motion_five_frame_window=true", NULL },
+        { 1, 45, 19, VG_CHROMA_400, 10, "motion_five_frame_window=true", NULL },
+        { 2, 44, 20, VG_CHROMA_420, 8, "", NULL },
+        { 2, 80, 23, VG_CHROMA_420, 8, "scale=2:enable_lcs=true", NULL },
+        { 2, 70, 35, VG_CHROMA_420, 10, "scale=3", NULL },
+        { 2, 70, 45, VG_CHROMA_420, 12, "scale=4", NULL },
+        { 2, 96, 88, VG_CHROMA_420, 8, "scale=8", NULL },
+        { 2, 50, 27, VG_CHROMA_400, 8, "scale=1:enable_lcs=true", widen },
+        { 2, 50, 27, VG_CHROMA_400, 8, "scale=1:enable_lcs=true", widen_and_spread },
+    };
+    const char *small = getenv("KERNELS_SMALL"), *only = getenv("KERNELS_METRIC");
+    const int brief = !small || !strcmp(small, "brief");
+    HarnessResult result = { 0 };
+    (void)state;
+
+    for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const HarnessProducer producer = producer_of("kernels", cases[i].tamper);
+        const VgMetric *metric = metrics[cases[i].m].metric;
+        const HarnessCase c = { { cases[i].width, cases[i].height, cases[i].chroma, cases[i].depth },
+                                cases[i].options };
+        if (only && strcmp(metric->info.name, only))
+            continue;
+        if (brief)
+            harness_compare_briefly(&producer, &result, metric, &c);
+        else
+            harness_compare(&producer, &result, 1, metric, &c);
+    }
+    none_differs(&result, only ? 1 : 20);
+    for (unsigned m = 0; m < N_METRICS && !only; m++)
+        for (const char *const *k = metrics[m].device->kernels; *k; k++)
+            if (!launched[launched_index(*k)].name)
+                fail_msg("%s has not been launched", *k);
+}
+
 /* Both lags in one pass: params that no single option set makes. */
 static void make_both_lags(const VgGeometry *geometry, const void *options, void *params_v)
 {
@@ -441,8 +503,6 @@ static void both_lags_agree(void **state)
         harness_compare(&producer, &result, 1, &both, &cases[i]);
     none_differs(&result, 100);
 }
-
-static Tamper widen;
 
 /* More columns than a block of the decimation takes, and more windows than the last block sums in order itself. */
 static void large_pictures_agree(void **state)
@@ -576,7 +636,6 @@ static void widen(const char *kernel, void *args)
         ((VgFloatSsimArgs *)args)->guard *= 1e12;
 }
 
-/* The same, with the grid-wide kernels that planes of many windows get. */
 /* The same by the grid-wide kernels that pictures of many windows get. */
 static void widen_and_spread(const char *kernel, void *args)
 {
@@ -758,6 +817,7 @@ static void print_times(uint32_t width, uint32_t height, uint32_t depth)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(small_pictures_agree),
         cmocka_unit_test(psnr_agrees),
         cmocka_unit_test(psnr_counts_beside_sums),
         cmocka_unit_test(motion_agrees),
@@ -771,10 +831,13 @@ int main(int argc, char **argv)
         cmocka_unit_test(float_ssim_golden_clips),
         cmocka_unit_test(planted_faults_are_seen),
     };
+    const struct CMUnitTest small_pictures[] = { cmocka_unit_test(small_pictures_agree) };
     if (argc == 5 && !strcmp(argv[1], "--time")) {
         open_device(NULL);
         print_times((uint32_t)atoi(argv[2]), (uint32_t)atoi(argv[3]), (uint32_t)atoi(argv[4]));
         return close_device(NULL);
     }
+    if (getenv("KERNELS_SMALL"))
+        return cmocka_run_group_tests(small_pictures, open_device, close_device);
     return cmocka_run_group_tests(tests, open_device, close_device);
 }

@@ -69,8 +69,10 @@ class Result:
         self.code, self.out, self.err, self.seconds = code, out, err, seconds
 
     def words(self):
-        """The end of what the program said, and how it ended."""
-        return f"exit status {self.code}; {(self.err or self.out).strip()[-600:]}"
+        """How the program ended, and its errors or the end of what it said."""
+        errors = re.findall(r"^.*\[(?:error|fatal)\] .*", self.err, re.M)
+        how = "out of time" if self.code is None else f"exit status {self.code}"
+        return f"{how}; " + ("; ".join(errors[:3]) or (self.err or self.out).strip()[-600:])
 
 
 def say(text):
@@ -113,13 +115,13 @@ class Run:
                 code = None
         return Result(code, out.decode(errors="replace"), err.decode(errors="replace"), time.monotonic() - begin)
 
-    def score(self, step, name, inputs, graph, options, environment=None, limit=90):
+    def score(self, step, name, inputs, graph, options, environment=None, limit=90, level="info"):
         """Runs the filter. The result's `rows` are the scores of all frames, every digit."""
         log = self.out / "logs" / f"{re.sub('[^A-Za-z0-9]+', '_', name)}.json"
         log.parent.mkdir(exist_ok=True)
         log.unlink(missing_ok=True)
         text = f"vmaf_gpu=log_fmt=json:log_precision=17:log_path=logs/{log.name}:{options}"
-        command = [self.ffmpeg, "-nostdin", "-hide_banner", "-nostats", "-y", "-v", "level+info", *inputs, "-filter_complex",
+        command = [self.ffmpeg, "-nostdin", "-hide_banner", "-nostats", "-y", "-v", f"level+{level}", *inputs, "-filter_complex",
                    graph.format(filter=text), "-f", "null", "-"]
         result = self.call(step, command, environment, limit)
         result.rows = [f["metrics"] for f in json.loads(log.read_text(encoding="utf-8"))["frames"]] if log.exists() else []
@@ -230,10 +232,10 @@ def step_units(run, step):
             continue
         environment = {key: str(run.folder / value) if key == "GOLDEN_DIR" else value for key, value in test["environment"].items()}
         if run.quick:
-            environment["KERNELS_REDUCED"] = "1"
+            environment["KERNELS_SMALL"] = "brief"
         runs.append((name, test["program"], environment))
         if name == "kernels" and not run.quick and not run.device["software"]:
-            runs.append(("kernels, PTX", test["program"], environment | {"KERNELS_IMAGE": "ptx", "KERNELS_REDUCED": "1"}))
+            runs.append(("kernels, PTX", test["program"], environment | {"KERNELS_IMAGE": "ptx", "KERNELS_SMALL": "all"}))
 
     def one(item):
         name, program, environment = item
@@ -257,6 +259,9 @@ FORMATS += [f"yuv{c}p{d}" for c in ("420", "422", "444") for d in ("", "10", "12
 FORMATS += ["yuvj420p", *PLANAR]
 
 
+UPLOAD = ["-init_hw_device", "cuda=gpu:0", "-filter_hw_device", "gpu"]
+
+
 def graph_of(form, upload, blur=2):
     plain, up = PLANAR.get(form, form), ",hwupload" if upload else ""
     return (f"[0:v]scale=flags=bitexact+accurate_rnd,format={plain},split[a][b];[a]avgblur={blur},format={form}{up}[d];"
@@ -268,23 +273,25 @@ def step_formats(run, step):
     formats = ["yuv420p", "nv12", "p010"] if run.quick else FORMATS
     size = "96x54" if run.quick else "354x289"
     cases = [(f, upload, features) for f in formats for upload in (False, True) for features in (ALL_OPTIONS, FULL_SIZE)]
-    unsupported = set()
+    not_made = set()
 
     def one(case):
         form, upload, features = case
-        name = f"{form}, {'hwupload' if upload else 'software frames'}, {features.split('|', 1)[0]}".replace("\\", "")
-        device = ["-init_hw_device", "cuda=gpu:0", "-filter_hw_device", "gpu"] if upload else []
-        result = run.score(step, name, [*device, *source(size, 4)], graph_of(form, upload),
-                           f"backend=cuda:parity=strict:feature={features}")
-        if upload and result.code not in (0, None) and re.search(r"does not support|not supported|Impossible to convert|No such filter",
-                                                                result.err):
-            unsupported.add(form)
+        how = "hwupload" if upload else "software frames"
+        name = f"{form}, {how}, {features.split('|', 1)[0]}".replace("\\", "")
+        result = run.score(step, name, [*(UPLOAD if upload else []), *source(size, 4)], graph_of(form, upload),
+                           f"backend=cuda:parity=strict:feature={features}", level="verbose")
+        # What reached the filter: FFmpeg converts to what it can upload, and cannot convert to everything.
+        seen = re.search(r"distorted (\S+?)(?: \(CUDA\))? against reference (\S+?)[ ,]", result.err)
+        refused = re.search(r"cuda frames of format \S+, which is not scored|Function not implemented", result.err)
+        if refused or (upload and seen and set(seen.groups()) != {form}):
+            not_made.add((form, how))
             return
-        step.check(result.code == 0 and len(result.rows) == 4, name, result.words())
+        step.check(result.code == 0 and len(result.rows) == 4 and seen and set(seen.groups()) == {form}, name, result.words())
 
     side_by_side(jobs(), one, cases)
-    for form in sorted(unsupported):
-        step.skip(f"{form}, hwupload", "FFmpeg's CUDA frames do not have this format")
+    for form, how in sorted(not_made):
+        step.skip(f"{form}, {how}", "FFmpeg makes no such frames")
 
 
 def step_sizes(run, step):
@@ -293,7 +300,7 @@ def step_sizes(run, step):
 
     def one(case):
         size, form, upload = case
-        device = ["-init_hw_device", "cuda=gpu:0", "-filter_hw_device", "gpu"] if upload else []
+        device = UPLOAD if upload else []
         run.parity(step, f"{size} {form}, {'hwupload' if upload else 'software frames'}", [*device, *source(size, 3)],
                    graph_of(form, upload), f"feature={ALL_OPTIONS}")
         if form != "yuv420p" and not upload:
@@ -333,7 +340,7 @@ def step_sanitizer(run, step):
         step.skip("compute-sanitizer", "the software device cannot use it" if run.device["software"] else
                   test if isinstance(test, str) else "not here")
         return
-    environment = {"KERNELS_REDUCED": "1", "GOLDEN_DIR": str(run.folder / "golden"), "CMOCKA_MESSAGE_OUTPUT": "TAP"}
+    environment = {"KERNELS_SMALL": "all", "GOLDEN_DIR": str(run.folder / "golden"), "CMOCKA_MESSAGE_OUTPUT": "TAP"}
 
     def one(tool):
         command = [program, "--tool", tool, "--error-exitcode", "99", run.folder / "bin" / test["program"]]
@@ -388,7 +395,7 @@ def long_job(run, step, frames):
         return [*inputs, "-filter_complex", f"[0:v][1:v]vmaf_gpu=feature={FEATURES}:backend=cuda"], "decoded on the device"
     size = "96x54" if run.device["software"] else "576x324"
     graph = f"[0:v]format=nv12,split[a][b];[a]hwupload[d];[b]hwupload[r];[d][r]vmaf_gpu=feature={FEATURES}:backend=cuda"
-    return ["-init_hw_device", "cuda=gpu:0", "-filter_hw_device", "gpu", *source(size, frames), "-filter_complex", graph], "uploaded"
+    return [*UPLOAD, *source(size, frames), "-filter_complex", graph], "uploaded"
 
 
 def resident(pid):
@@ -455,8 +462,7 @@ def step_long(run, step):
 
 
 def small_job(run, step, name):
-    upload = ["-init_hw_device", "cuda=gpu:0", "-filter_hw_device", "gpu"]
-    run.parity(step, name, [*upload, *source("96x54", 5)], graph_of("nv12", True), f"feature={FEATURES}")
+    run.parity(step, name, [*UPLOAD, *source("96x54", 5)], graph_of("nv12", True), f"feature={FEATURES}")
 
 
 def step_killed(run, step):
@@ -515,7 +521,8 @@ def step_full(run, step):
                 result = run.score(step, f"full {name} {fallback}", source(size, 2), graph_of("yuv420p", False),
                                    f"backend=cuda:fallback={fallback}:feature={FEATURES}{more}", environment)
                 ours = re.findall(r"^\[Parsed_vmaf_gpu\S* @ \S+\] \[(error|warning)\] (.*)", result.err, re.M)
-                errors = [text for level, text in ours if level == "error"]
+                # The last one is FFmpeg's own, in the filter's name.
+                errors = [text for level, text in ours if level == "error" and not text.startswith("Failed to configure")]
                 if fallback == "error":
                     step.check(result.code not in (0, None) and result.code > 0 and len(errors) == 1,
                                f"{name}: one error", f"{len(errors)} errors: {errors}; {result.words()}")
