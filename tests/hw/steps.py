@@ -4,7 +4,6 @@
 
 import concurrent.futures
 import contextlib
-import ctypes.util
 import datetime
 import importlib.machinery
 import importlib.util
@@ -388,7 +387,7 @@ def long_job(run, step, frames):
     """Arguments of ffmpeg for a job of so many frames: by the decoder if there is one."""
     clip = run.clip(step, "h264_8")
     if clip and not run.nvdec():
-        loops = str(max(0, frames // 150 - 1))
+        loops = str(max(0, -(-frames // 150) - 1))  # clips of 150 frames
         inputs = []
         for file in clip:
             inputs += ["-hwaccel", "cuda", "-hwaccel_output_format", "cuda", "-stream_loop", loops, "-i", file]
