@@ -6,9 +6,6 @@
  * KERNELS_DRIVER names (default: the loader's): the software device, or a GPU's driver. KERNELS_IMAGE=ptx leaves the
  * machine code aside that nvcc may have made. KERNELS_SMALL leaves the test of small pictures alone, for checkers that slow
  * programs down: with KERNELS_SMALL=brief in two layouts, else in all; KERNELS_METRIC leaves one metric of it.
- *
- * With --time WIDTH HEIGHT DEPTH prints the microseconds of a frame of each metric instead, by events, on pictures that
- * rotate through more memory than caches hold.
  */
 #include "tests/cmocka_includes.h"
 
@@ -50,12 +47,7 @@
     F(cuLaunchKernel)                                                                                                  \
     F(cuStreamCreate)                                                                                                  \
     F(cuStreamDestroy_v2)                                                                                              \
-    F(cuStreamSynchronize)                                                                                             \
-    F(cuEventCreate)                                                                                                   \
-    F(cuEventDestroy_v2)                                                                                               \
-    F(cuEventRecord)                                                                                                   \
-    F(cuEventSynchronize)                                                                                              \
-    F(cuEventElapsedTime)
+    F(cuStreamSynchronize)
 
 typedef struct Buffer {
     CUdeviceptr address;
@@ -708,113 +700,7 @@ static void planted_faults_are_seen(void **state)
     }
 }
 
-/* ---- Times -------------------------------------------------------------------------------------------------------- */
-
-#define MOST_SETS 64
-
-static int by_value(const void *a, const void *b)
-{
-    const float x = *(const float *)a, y = *(const float *)b;
-    return (x > y) - (x < y);
-}
-
-/* Microseconds of a frame: median of runs of frames in a row. */
-static float time_frames(const VgMetric *metric, const void *params, const VgDeviceFrame *frames, unsigned n_sets)
-{
-    enum { RUNS = 15, FRAMES = 64 };
-    const VgDeviceMetric *d = device_metric(metric);
-    Tamper *tamper = NULL;
-    const VgLauncher launcher = { &tamper, launch, fill };
-    CUevent start, end;
-    float times[RUNS];
-
-    CU(cuEventCreate(&start, 0));
-    CU(cuEventCreate(&end, 0));
-    plan(metric, params, &launcher);
-    const CUdeviceptr record = buffer_get(&device.record, metric->record_size);
-    for (unsigned r = 0; r < RUNS; r++) {
-        CU(cuEventRecord(start, device.stream));
-        for (unsigned f = 0; f < FRAMES; f++)
-            assert_int_equal(d->enqueue(params, &launcher, &frames[f % n_sets], device.work.address, record), 0);
-        CU(cuEventRecord(end, device.stream));
-        CU(cuEventSynchronize(end));
-        CU(cuEventElapsedTime(&times[r], start, end));
-    }
-    CU(cuEventDestroy_v2(start));
-    CU(cuEventDestroy_v2(end));
-    qsort(times, RUNS, sizeof(times[0]), by_value);
-    return times[RUNS / 2] * 1000 / FRAMES;
-}
-
-static void print_times(uint32_t width, uint32_t height, uint32_t depth)
-{
-    static const struct {
-        unsigned m;
-        const char *options;
-    } cases[] = {
-        { 0, "" },
-        { 0, "enable_chroma=false" },
-        { 1, "" },
-        { 2, "" },
-        { 2, "enable_lcs=true" },
-        { 2, "scale=1" },
-        { 2, "scale=1:enable_lcs=true" },
-        { 2, "scale=2" },
-        { 2, "scale=3" },
-    };
-    const int32_t bytes = depth > 8 ? 2 : 1;
-    const int64_t pitch = ((int64_t)width * bytes + 255) / 256 * 256;
-    const size_t luma = (size_t)pitch * height, size = luma + luma / 2 + 256; /* NV12, P010 and the like */
-    unsigned n_sets = (unsigned)(400000000 / size / 2 + 3);
-    static Buffer buffers[2 * MOST_SETS];
-    VgDeviceFrame frames[MOST_SETS];
-    uint8_t *random = malloc(size);
-    uint64_t seed = 1;
-
-    assert_non_null(random);
-    n_sets = n_sets < MOST_SETS ? n_sets : MOST_SETS;
-    memset(frames, 0, sizeof(frames));
-    for (unsigned i = 0; i < 2 * n_sets; i++) {
-        for (size_t k = 0; k + 1 < size; k += 2) {
-            seed = seed * 6364136223846793005u + 1442695040888963407u;
-            random[k] = (uint8_t)(seed >> 40);
-            random[k + 1] = (uint8_t)(seed >> 48);
-        }
-        CU(cuMemcpyHtoD_v2(buffer_get(&buffers[i], size), random, size));
-    }
-    for (unsigned s = 0; s < n_sets; s++)
-        for (unsigned k = 0; k <= VG_MAX_LAG; k++)
-            for (int c = 0; c < 3; c++) {
-                VgDevicePlane plane = {
-                    .address =
-                        buffers[2 * ((s + n_sets - k) % n_sets)].address + (c ? luma + (uint64_t)((c - 1) * bytes) : 0),
-                    .pitch = pitch,
-                    .width = (int32_t)(c ? width / 2 : width),
-                    .height = (int32_t)(c ? height / 2 : height),
-                    .step = c ? 2 * bytes : bytes,
-                    .sample_bytes = bytes,
-                    .shift = bytes == 2 ? 16 - (int32_t)depth : 0,
-                };
-                frames[s].index = 2;
-                frames[s].ref[k][c] = plane;
-                plane.address += buffers[2 * s + 1].address - buffers[2 * ((s + n_sets - k) % n_sets)].address;
-                frames[s].dist[k][c] = plane;
-            }
-    printf("microseconds a frame, %ux%u, %u bits, semi-planar, %u pairs of pictures in turn\n", width, height, depth,
-           n_sets);
-    for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        const HarnessCase c = { { width, height, VG_CHROMA_420, depth }, cases[i].options };
-        uint8_t params[256] = { 0 };
-        harness_params(metrics[cases[i].m].metric, &c, params);
-        const float time = time_frames(metrics[cases[i].m].metric, params, frames, n_sets);
-        printf("%-10s %-24s %9.2f\n", metrics[cases[i].m].metric->info.name, cases[i].options, time);
-    }
-    for (unsigned i = 0; i < 2 * n_sets; i++)
-        buffer_free(&buffers[i]);
-    free(random);
-}
-
-int main(int argc, char **argv)
+int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(small_pictures_agree),
@@ -832,11 +718,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(planted_faults_are_seen),
     };
     const struct CMUnitTest small_pictures[] = { cmocka_unit_test(small_pictures_agree) };
-    if (argc == 5 && !strcmp(argv[1], "--time")) {
-        open_device(NULL);
-        print_times((uint32_t)atoi(argv[2]), (uint32_t)atoi(argv[3]), (uint32_t)atoi(argv[4]));
-        return close_device(NULL);
-    }
     if (getenv("KERNELS_SMALL"))
         return cmocka_run_group_tests(small_pictures, open_device, close_device);
     return cmocka_run_group_tests(tests, open_device, close_device);
