@@ -390,7 +390,12 @@ def long_job(run, step, frames):
         loops = str(max(0, -(-frames // 150) - 1))  # clips of 150 frames
         inputs = []
         for file in clip:
-            inputs += ["-hwaccel", "cuda", "-hwaccel_output_format", "cuda", "-stream_loop", loops, "-i", file]
+            # Repeated in a file of its own: a decoder that begins anew has ffmpeg make the graph anew.
+            longer = run.out / f"long_{pathlib.Path(file).stem}.mkv"
+            result = run.call(step, [run.ffmpeg, "-nostdin", "-v", "error", "-y", "-stream_loop", loops, "-i", file, "-map", "0:v:0", "-c", "copy", longer])
+            if result.code:
+                step.check(False, "a long clip", result.words())
+            inputs += ["-hwaccel", "cuda", "-hwaccel_output_format", "cuda", "-i", longer]
         return [*inputs, "-filter_complex", f"[0:v][1:v]vmaf_gpu=feature={FEATURES}:backend=cuda"], "decoded on the device"
     size = "96x54" if run.device["software"] else "576x324"
     graph = f"[0:v]format=nv12,split[a][b];[a]hwupload[d];[b]hwupload[r];[d][r]vmaf_gpu=feature={FEATURES}:backend=cuda"
