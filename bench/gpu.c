@@ -34,7 +34,8 @@ enum {
     MOST_PASSES = 8,
     MOST_LISTED = 32,
     LEAST_FRAMES = 32, /* between two events */
-    WARM_UP_MS = 100
+    WARM_UP_MS = 100,
+    MOST_LANES = 4
 };
 
 static void usage(FILE *to)
@@ -51,6 +52,9 @@ static void usage(FILE *to)
           "(cold)\n"
           "  --memory MB         frames in turn (512)\n"
           "  --runs N            of which the median is shown (15)\n"
+          "  --lanes N           streams that frames take turns in, as the library does with frames in flight; the "
+          "time is\n"
+          "                      then of a frame among others, not of a frame alone (1)\n"
           "  --direct            launch every kernel from the host instead of replaying a recording\n"
           "  --device WHICH      index or PCI id (0)\n"
           "  --tsv               tab-separated values\n",
@@ -70,7 +74,7 @@ typedef struct Settings {
     const char *yuv[VG_N_SIDES]; /* by VgSide */
     const char *which;
     size_t memory;
-    unsigned runs;
+    unsigned runs, lanes;
 } Settings;
 
 static const char *const default_features[] = {
@@ -96,7 +100,10 @@ typedef struct Bench {
     VgDevice *device;
     VgLog log;
     VgModule module;
-    VgStream stream;
+    VgStream stream;            /* what is timed begins and ends here */
+    VgStream lanes[MOST_LANES]; /* that frames take turns in: the first is `stream` */
+    VgEvent fork, join[MOST_LANES];
+    unsigned lane; /* of the frame that is being enqueued */
     VgEvent start, end;
     struct {
         const char *name;
@@ -128,7 +135,7 @@ typedef struct Frames {
 typedef struct Pass {
     const VgMetric *metric;
     uint8_t params[256];
-    uint64_t work, record;
+    uint64_t work[MOST_LANES], record[MOST_LANES];
     size_t bytes; /* that must be read for a frame */
 } Pass;
 
@@ -187,13 +194,13 @@ static int launch(void *context, const char *kernel, const uint32_t grid[3], uin
 {
     Bench *b = context;
     const VgFunction function = function_of(b, kernel, dynamic_shared);
-    return b->table->launch(b->device, function, grid, block, dynamic_shared, args, args_size, b->stream);
+    return b->table->launch(b->device, function, grid, block, dynamic_shared, args, args_size, b->lanes[b->lane]);
 }
 
 static int fill(void *context, uint64_t address, uint8_t value, size_t size)
 {
     Bench *b = context;
-    return b->table->fill(b->device, address, value, size, b->stream);
+    return b->table->fill(b->device, address, value, size, b->lanes[b->lane]);
 }
 
 static void bench_open(Bench *b, const Settings *settings)
@@ -206,7 +213,12 @@ static void bench_open(Bench *b, const Settings *settings)
     check(b, b->table->enter(b->device), "entering the device");
     if (b->table->module_load(b->device, &b->log, &b->module))
         exit(1);
-    check(b, b->table->stream_create(b->device, &b->stream), "making a stream");
+    for (unsigned l = 0; l < settings->lanes; l++) {
+        check(b, b->table->stream_create(b->device, &b->lanes[l]), "making a stream");
+        check(b, b->table->event_create(b->device, 0, &b->join[l]), "making an event");
+    }
+    b->stream = b->lanes[0];
+    check(b, b->table->event_create(b->device, 0, &b->fork), "making an event");
     check(b, b->table->event_create(b->device, 1, &b->start), "making an event");
     check(b, b->table->event_create(b->device, 1, &b->end), "making an event");
 }
@@ -215,7 +227,11 @@ static void bench_close(Bench *b)
 {
     b->table->event_destroy(b->device, b->end);
     b->table->event_destroy(b->device, b->start);
-    b->table->stream_destroy(b->device, b->stream);
+    b->table->event_destroy(b->device, b->fork);
+    for (unsigned l = 0; l < b->settings->lanes; l++) {
+        b->table->event_destroy(b->device, b->join[l]);
+        b->table->stream_destroy(b->device, b->lanes[l]);
+    }
     b->table->module_unload(b->device, b->module);
     b->table->leave(b->device);
     b->table->close(&b->device);
@@ -479,12 +495,15 @@ static int work_make(Bench *b, Work *w, const char *text, const Layout *l, char 
         }
         const VgLauncher launcher = { b, launch, fill };
         const size_t size = metric->device->work_size(pass->params);
-        pass->work = size ? allocate(b, size) : 0;
-        pass->record = allocate(b, metric->record_size);
+        for (b->lane = 0; b->lane < b->settings->lanes; b->lane++) {
+            pass->work[b->lane] = size ? allocate(b, size) : 0;
+            pass->record[b->lane] = allocate(b, metric->record_size);
+            check(b, metric->device->plan(pass->params, &launcher, pass->work[b->lane]), "preparing a metric");
+        }
+        b->lane = 0;
         pass->bytes = bytes_read(metric, pass->params, l);
         w->bytes += pass->bytes;
         w->n_passes++;
-        check(b, metric->device->plan(pass->params, &launcher, pass->work), "preparing a metric");
     }
     vg_features_free(&list);
     return done;
@@ -492,12 +511,30 @@ static int work_make(Bench *b, Work *w, const char *text, const Layout *l, char 
 
 static void work_free(const Bench *b, Work *w)
 {
-    for (unsigned i = 0; i < w->n_passes; i++) {
-        if (w->passes[i].work)
-            b->table->free(b->device, w->passes[i].work);
-        b->table->free(b->device, w->passes[i].record);
-    }
+    for (unsigned i = 0; i < w->n_passes; i++)
+        for (unsigned l = 0; l < b->settings->lanes; l++) {
+            if (w->passes[i].work[l])
+                b->table->free(b->device, w->passes[i].work[l]);
+            b->table->free(b->device, w->passes[i].record[l]);
+        }
     *w = (Work){ 0 };
+}
+
+/* The lanes begin together and end together. */
+static void fork_lanes(Bench *b)
+{
+    check(b, b->table->record(b->device, b->fork, b->stream), "recording an event");
+    for (unsigned l = 1; l < b->settings->lanes; l++)
+        check(b, b->table->stream_wait(b->device, b->lanes[l], b->fork), "waiting for an event");
+}
+
+static void join_lanes(Bench *b)
+{
+    for (unsigned l = 1; l < b->settings->lanes; l++) {
+        check(b, b->table->record(b->device, b->join[l], b->lanes[l]), "recording an event");
+        check(b, b->table->stream_wait(b->device, b->stream, b->join[l]), "waiting for an event");
+    }
+    b->lane = 0;
 }
 
 /* Every pair of frames once. */
@@ -507,7 +544,9 @@ static void enqueue_rotation(Bench *b, const Work *w, const Frames *f)
     const size_t all = f->n_pairs * VG_N_SIDES * f->layout.size;
     size_t at = 0;
 
+    fork_lanes(b);
     for (unsigned p = 0; p < f->n_pairs; p++) {
+        b->lane = p % b->settings->lanes;
         if (w->copy) {
             copy_row(b, VG_COPY_ON_DEVICE, f->target + at, f->memory + at, w->copy);
             at += align(w->copy, PITCH_ALIGNMENT);
@@ -518,10 +557,13 @@ static void enqueue_rotation(Bench *b, const Work *w, const Frames *f)
         const VgDeviceFrame frame = frame_of(b, f, p);
         for (unsigned i = 0; i < w->n_passes; i++) {
             const Pass *pass = &w->passes[i];
-            check(b, pass->metric->device->enqueue(pass->params, &launcher, &frame, pass->work, pass->record),
+            check(b,
+                  pass->metric->device->enqueue(pass->params, &launcher, &frame, pass->work[b->lane],
+                                                pass->record[b->lane]),
                   pass->metric->info.name);
         }
     }
+    join_lanes(b);
 }
 
 /* ---- Times ------------------------------------------------------------------------------------------------------- */
@@ -597,13 +639,14 @@ static void print_head(const Bench *b)
     const Settings *s = b->settings;
 
     if (s->tsv) {
-        printf("device\tsize\tdepth\tlayout\tcontent\thistory\tlaunches\tfeature\tmicroseconds\tleast\tmost\tbytes\t"
+        printf("device\tsize\tdepth\tlayout\tcontent\thistory\tlaunches\tlanes\tfeature\tmicroseconds\tleast\tmost\tbyt"
+               "es\t"
                "gigabytes_per_second\tcopy_microseconds\tcopy_ratio\n");
         return;
     }
     printf("%s, driver's CUDA %u.%u\n", b->device->name, b->device->driver / 1000, b->device->driver % 1000 / 10);
-    printf("Microseconds a frame pair by device events, median of %u runs; launches %s; history %s.\n", s->runs,
-           s->direct ? "from the host" : "replayed", s->warm_history ? "warm" : "cold");
+    printf("Microseconds a frame pair by device events, median of %u runs; launches %s; history %s; lanes: %u.\n",
+           s->runs, s->direct ? "from the host" : "replayed", s->warm_history ? "warm" : "cold", s->lanes);
     printf("Bytes are those that must be read; copy: time of a device copy that moves as many, over the metric's.\n");
 }
 
@@ -614,13 +657,13 @@ static void print_row(const Bench *b, const Frames *f, const char *feature, cons
     const double speed = (double)w->bytes / t.median * 1e-3;
 
     if (s->tsv)
-        printf("%s\t%ux%u\t%u\t%s\t%s\t%s\t%s\t%s\t%.3f\t%.3f\t%.3f\t%zu\t%.1f\t%.3f\t%.4f\n", b->device->name,
+        printf("%s\t%ux%u\t%u\t%s\t%s\t%s\t%s\t%u\t%s\t%.3f\t%.3f\t%.3f\t%zu\t%.1f\t%.3f\t%.4f\n", b->device->name,
                g->width, g->height, g->bit_depth, s->planar ? "planar" : "semiplanar",
                s->yuv[0]  ? "yuv"
                : s->noise ? "noise"
                           : "natural",
-               s->warm_history ? "warm" : "cold", s->direct ? "host" : "replayed", feature, t.median, t.least, t.most,
-               w->bytes, speed, copy.median, copy.median / t.median);
+               s->warm_history ? "warm" : "cold", s->direct ? "host" : "replayed", s->lanes, feature, t.median, t.least,
+               t.most, w->bytes, speed, copy.median, copy.median / t.median);
     else
         printf("%-38s %9.2f %9.2f %9.2f %12zu %8.1f %9.2f %6.2f\n", feature, t.median, t.least, t.most, w->bytes, speed,
                copy.median, copy.median / t.median);
@@ -694,11 +737,11 @@ static void parse(Settings *s, int argc, char **argv)
         { "feature", 1, NULL, 'f' }, { "content", 1, NULL, 'c' }, { "yuv", 1, NULL, 'y' },
         { "history", 1, NULL, 'h' }, { "memory", 1, NULL, 'm' },  { "runs", 1, NULL, 'r' },
         { "direct", 0, NULL, 'D' },  { "device", 1, NULL, 'v' },  { "tsv", 0, NULL, 't' },
-        { "help", 0, NULL, 'H' },    { NULL, 0, NULL, 0 },
+        { "lanes", 1, NULL, 'n' },   { "help", 0, NULL, 'H' },    { NULL, 0, NULL, 0 },
     };
     int c;
 
-    *s = (Settings){ .memory = (size_t)512 << 20, .runs = 15 };
+    *s = (Settings){ .memory = (size_t)512 << 20, .runs = 15, .lanes = 1 };
     while ((c = getopt_long(argc, argv, "", options, NULL)) != -1)
         switch (c) {
         case 's':
@@ -732,6 +775,9 @@ static void parse(Settings *s, int argc, char **argv)
             break;
         case 'r':
             s->runs = parse_number(optarg, 10000, "--runs wants a number from 1 on");
+            break;
+        case 'n':
+            s->lanes = parse_number(optarg, MOST_LANES, "--lanes wants 1 to 4");
             break;
         case 'D':
             s->direct = 1;

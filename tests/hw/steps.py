@@ -561,26 +561,34 @@ def step_start(run, step):
 
 # ---- Speed -----------------------------------------------------------------------------------------------------------
 
-def step_bench(run, step):
-    """bench/gpu: the kernels on resident frames."""
-    if run.quick or run.device["software"]:
-        sizes, depths, more = ["96x54"], ["8"], ["--memory", "1", "--runs", "2"]
-    else:
-        sizes, depths, more = SIZES, ["8", "10"], []
-    command = [run.folder / "bin" / "bench_gpu", "--tsv", *more]
+def bench_gpu(run, step, lanes, sizes, depths, more):
+    """A table of bench/gpu's, frames taking turns in so many streams."""
+    command = [run.folder / "bin" / "bench_gpu", "--tsv", "--lanes", str(lanes), *more]
     for size in sizes:
         command += ["--size", size]
     for depth in depths:
         command += ["--depth", depth]
     result = run.call(step, command)
-    (run.out / "bench_gpu.tsv").write_text(result.out, encoding="utf-8")
+    (run.out / f"bench_gpu_{lanes}.tsv").write_text(result.out, encoding="utf-8")
     rows = [dict(zip(result.out.splitlines()[0].split("\t"), line.split("\t"))) for line in result.out.splitlines()[1:]]
     good = [row for row in rows if float(row["microseconds"]) > 0 and float(row["copy_microseconds"]) > 0]
-    step.check(result.code == 0 and len(good) == len(rows) >= 10 * len(sizes) * len(depths), "bench_gpu", result.words())
-    step.text("Microseconds a frame pair, device events, median; `copy`: the time of a device copy that moves as many bytes, over the "
-              "metric's.\n\n| size | bits | metric | us | bytes | GB/s | copy us | copy |\n|---|---|---|---|---|---|---|---|\n" + "\n".join(
+    step.check(result.code == 0 and len(good) == len(rows) >= 10 * len(sizes) * len(depths), f"bench_gpu, {lanes} lanes",
+               result.words())
+    order = "one after the other" if lanes == 1 else f"taking turns in {lanes} streams, as the filter has them"
+    step.text(f"Frames {order}. Microseconds a frame pair, device events, median; `copy`: the time of a device copy that moves "
+              "as many bytes, over the metric's.\n\n| size | bits | metric | us | bytes | GB/s | copy us | copy |\n"
+              "|---|---|---|---|---|---|---|---|\n" + "\n".join(
                   "| {size} | {depth} | {name} | {microseconds} | {bytes} | {gigabytes_per_second} | {copy_microseconds} | {copy_ratio} |"
                   .format(**row, name=row["feature"].replace("|", ", ")) for row in good))
+
+
+def step_bench(run, step):
+    """bench/gpu: the kernels on resident frames."""
+    if run.quick or run.device["software"]:
+        bench_gpu(run, step, 1, ["96x54"], ["8"], ["--memory", "1", "--runs", "2"])
+        return
+    bench_gpu(run, step, 1, SIZES, ["8", "10"], [])
+    bench_gpu(run, step, 3, SIZES[2:4], ["8"], [])
 
 
 def step_whole(run, step):
