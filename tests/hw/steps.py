@@ -621,7 +621,7 @@ STEPS = {
     "full": (step_full, 90),
     "start": (step_start, 60),
     "bench": (step_bench, 120),
-    "whole": (step_whole, 150),
+    "whole": (step_whole, 220),
 }
 NAMES = tuple(STEPS)
 LIMITS = {name: limit for name, (_, limit) in STEPS.items()}
