@@ -44,23 +44,6 @@ struct CpuContext {
     pthread_cond_t done; /* signalled when a slot's last task has ended */
 };
 
-static VgPlane plane_of(const VgPicture *picture, int component)
-{
-    VgPlane plane = { 0 };
-    uint32_t width, height;
-    vg_plane_size(&picture->geometry, component, &width, &height);
-    if (component && picture->geometry.chroma == VG_CHROMA_400)
-        return plane;
-    plane.data = picture->data[component];
-    plane.pitch = picture->pitch[component];
-    plane.width = (int32_t)width;
-    plane.height = (int32_t)height;
-    plane.step = (int32_t)picture->step[component];
-    plane.sample_bytes = (int32_t)picture->sample_bytes;
-    plane.shift = (int32_t)picture->shift;
-    return plane;
-}
-
 static void run_task(VgTask *base, unsigned lane)
 {
     CpuTask *task = (CpuTask *)base;
@@ -211,9 +194,9 @@ static int cpu_submit(void *context, unsigned index, const VgFramePictures *pict
     for (int k = 0; k <= VG_MAX_LAG; k++) {
         for (int component = 0; component < 3; component++) {
             if (pictures->ref[k] && (!k || c->plan->planes[VG_REF] >> component & 1))
-                slot->frame.ref[k][component] = plane_of(pictures->ref[k], component);
+                slot->frame.ref[k][component] = vg_picture_plane(pictures->ref[k], component);
             if (pictures->dist[k] && (!k || c->plan->planes[VG_DIST] >> component & 1))
-                slot->frame.dist[k][component] = plane_of(pictures->dist[k], component);
+                slot->frame.dist[k][component] = vg_picture_plane(pictures->dist[k], component);
         }
     }
     slot->scored = scored;

@@ -445,19 +445,16 @@ static int device_open(void **context, const VgPlan *plan, const VgLog *log)
 
 static VgDevicePlane plane_of(const VgPicture *picture, int component)
 {
-    VgDevicePlane plane = { 0 };
-    uint32_t width, height;
-    if (component && picture->geometry.chroma == VG_CHROMA_400)
-        return plane;
-    vg_plane_size(&picture->geometry, component, &width, &height);
-    plane.address = (uintptr_t)picture->data[component];
-    plane.pitch = picture->pitch[component];
-    plane.width = (int32_t)width;
-    plane.height = (int32_t)height;
-    plane.step = (int32_t)picture->step[component];
-    plane.sample_bytes = (int32_t)picture->sample_bytes;
-    plane.shift = (int32_t)picture->shift;
-    return plane;
+    const VgPlane plane = vg_picture_plane(picture, component);
+    return (VgDevicePlane){
+        .address = (uintptr_t)plane.data,
+        .pitch = plane.pitch,
+        .width = plane.width,
+        .height = plane.height,
+        .step = plane.step,
+        .sample_bytes = plane.sample_bytes,
+        .shift = plane.shift,
+    };
 }
 
 /* Whether a picture of this side will be read, now or by a later frame. */

@@ -48,6 +48,9 @@ typedef struct VgKey {
 /** Size of a component as metrics measure it: chroma sizes are rounded down. 0 x 0 where there is none. */
 void vg_plane_size(const VgGeometry *geometry, int component, uint32_t *width, uint32_t *height);
 
+/** A component of a picture as metrics read it; zeros where there is none. Device memory's addresses stay what they are. */
+VgPlane vg_picture_plane(const VgPicture *picture, int component);
+
 /** Where score rules put scores; key is the index in the metric's key table. Each score is put once. */
 typedef struct VgEmit {
     int (*put)(void *opaque, unsigned key, uint64_t frame, double value);
