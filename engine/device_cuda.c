@@ -125,8 +125,10 @@ static int check_version(CudaDevice *d, const VgLog *log)
     int version = 0;
     int err = CU(d, cuDriverGetVersion, &version);
     if (err) {
-        vg_log(log, VG_LOG_ERROR, "%s does not tell its version (error %d): install NVIDIA's driver again", LIBRARY,
-               d->head.native);
+        vg_log(log, VG_LOG_ERROR,
+               "%s does not tell its version (error %d): start the program again; if that does not help, install "
+               "NVIDIA's driver again",
+               LIBRARY, d->head.native);
         return err;
     }
     d->head.driver = (unsigned)version;

@@ -510,7 +510,7 @@ int vg_scorer_flush(VgScorer *s)
 
 void vg_scorer_free(VgScorer **scorer)
 {
-    VgScorer *s = *scorer;
+    VgScorer *s = scorer ? *scorer : NULL;
     if (!s)
         return;
     *scorer = NULL;

@@ -27,7 +27,9 @@
  * -----------
  * Errors    Functions that return int give 0 (or a count) on success, else a negative errno value. Each error is
  *           reported once, in words, through the log function at VG_LOG_ERROR, with the value that was wrong and what
- *           to do about it; exceptions (-EAGAIN, -ENOENT) are named at the function.
+ *           to do about it; exceptions (-EAGAIN, -ENOENT) are named at the function. A configuration whose size is
+ *           none that any version had gives -EINVAL without a message: its log function is not known.
+ * Pointers  must not be NULL unless it is said.
  * Threads   One scorer is used by one thread at a time. Different scorers are independent; they share one pool of
  *           worker threads. Callbacks run in the thread that called the library, inside that call; they must not call
  *           the library with the same scorer.
@@ -222,7 +224,7 @@ typedef struct VgScorerConfig {
     size_t size; /**< sizeof(VgScorerConfig) */
     VgGeometry geometry;
     const char *features; /**< see vg_features_check(); NULL or "": VG_DEFAULT_FEATURES */
-    uint32_t n_threads;   /**< tasks at once, up to 256; 0: one per available CPU. Never changes a score */
+    uint32_t n_threads;   /**< tasks at once; 0: one per available CPU; above 256: 256. Never changes a score */
     uint32_t n_subsample; /**< score every Nth frame; 0 means 1. Temporal metrics and psnr still see every frame */
     uint32_t in_flight;   /**< frames being scored at once, 1 to VG_MAX_IN_FLIGHT; 0: 3 */
     VgLogFn log;          /**< NULL: messages are dropped */
@@ -262,7 +264,7 @@ typedef struct VgScorerConfig {
  */
 VG_API int vg_scorer_create(VgScorer **scorer, const VgScorerConfig *config);
 
-/** Ends all work, releases all pictures and frees the scorer; *scorer becomes NULL. NULL is allowed. */
+/** Ends all work, releases all pictures and frees the scorer; *scorer becomes NULL. Both may be NULL. */
 VG_API void vg_scorer_free(VgScorer **scorer);
 
 /**

@@ -152,6 +152,7 @@ typedef struct VmafGpuContext {
     int closed;   ///< the output wants no more
     int flushed;  ///< nothing more is scored
     int finished; ///< summary and log are out
+    int second;   ///< an earlier filter of this run has written the log: the graph was probably made anew
     int failed;
 } VmafGpuContext;
 
@@ -1078,7 +1079,8 @@ static int write_log(AVFilterContext *ctx)
 
     if (!path)
         return AVERROR(ENOMEM);
-    if (strcmp(path, s->log_path))
+    s->second = strcmp(path, s->log_path) != 0;
+    if (s->second)
         av_log(
             ctx, AV_LOG_WARNING,
             "%s is the log of another vmaf_gpu filter of this run: the scores of this one go to %s (if the program "
@@ -1191,12 +1193,12 @@ static int report_pairing(AVFilterContext *ctx)
                (double)r->last / NS_PER_SECOND);
     } else if (FFABS(r->first - d->first) > tolerance(s)) {
         faults++;
-        av_log(
-            ctx, level,
-            "the streams begin at different times: distorted at %f s, reference at %f s, offset %f s; if they show the "
-            "same pictures, insert setpts=PTS-STARTPTS on both inputs\n",
-            (double)d->first / NS_PER_SECOND, (double)r->first / NS_PER_SECOND,
-            (double)(r->first - d->first) / NS_PER_SECOND);
+        av_log(ctx, level,
+               "the streams begin at different times: distorted at %f s, reference at %f s, offset %f s; %s\n",
+               (double)d->first / NS_PER_SECOND, (double)r->first / NS_PER_SECOND,
+               (double)(r->first - d->first) / NS_PER_SECOND,
+               s->second ? "a graph that is made anew loses frames that were queued in the old one"
+                         : "if they show the same pictures, insert setpts=PTS-STARTPTS on both inputs");
     } else if (FFMIN(FFABS(s->min_offset), FFABS(s->max_offset)) > d->tick + r->tick &&
                (s->min_offset > 0) == (s->max_offset > 0)) {
         faults++;
@@ -1215,10 +1217,11 @@ static int check_parity(AVFilterContext *ctx)
     VmafGpuContext *s = ctx->priv;
     uint64_t compared, different = vg_scorer_parity(s->scorer, &compared);
 
-    if (s->parity_kind != PARITY_STRICT || !s->n_pairs || (compared && !different))
+    if (s->parity_kind != PARITY_STRICT || (compared && !different))
         return 0;
     if (!compared)
-        av_log(ctx, AV_LOG_ERROR, "parity=strict: no device has scored, nothing was compared\n");
+        av_log(ctx, AV_LOG_ERROR, "parity=strict: %s, nothing was compared\n",
+               s->n_pairs ? "no device has scored" : "no frames were scored");
     return AVERROR(EINVAL);
 }
 
@@ -1237,9 +1240,9 @@ static int finish(AVFilterContext *ctx, int whole)
         vg_scorer_print_summary(s->scorer, s->pooling);
         if (s->log_path && (error = write_log(ctx)) < 0)
             ret = error;
-        if ((error = check_parity(ctx)) < 0 && ret >= 0)
-            ret = error;
     }
+    if (ret >= 0 && (s->n_pairs || whole) && (error = check_parity(ctx)) < 0)
+        ret = error;
     if (report_pairing(ctx) && s->strict && ret >= 0)
         ret = AVERROR(EINVAL);
     if (!s->n_pairs && whole) {

@@ -919,9 +919,18 @@ static void shared_passes_score_as_single_ones(void **state)
     free(all);
 }
 
+static void nothing_is_freed_twice(void **state)
+{
+    VgScorer *s = NULL;
+    (void)state;
+    vg_scorer_free(NULL);
+    vg_scorer_free(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nothing_is_freed_twice),
         cmocka_unit_test(gives_the_same_bits_for_any_threads_and_frames_in_flight),
         cmocka_unit_test(holds_no_more_surfaces_than_promised),
         cmocka_unit_test(frees_everything_when_dropped_in_mid_run),

@@ -327,6 +327,14 @@ def test_no_difference_goes_unseen(gpu, clips):
     assert any(re.match(r"parity: frame 5, motion, \S+: the device has \d+, the CPU \d+", text) for text in result.errors)
 
 
+def test_parity_of_nothing(gpu, clips):
+    """Without frames nothing is proven."""
+    distorted, reference = clips
+    options = "feature=psnr:backend=cuda:parity=strict"
+    result = gpu.score(distorted, reference, options, graph="[0:v]trim=end_frame=0[d];[d][1:v]{filter}", fails=True)
+    assert "parity=strict: no frames were scored, nothing was compared" in result.errors
+
+
 # ---- Fallback ----
 
 
