@@ -211,8 +211,7 @@ static void bench_open(Bench *b, const Settings *settings)
     if (b->table->open(&b->device, &choice, &b->log))
         exit(1);
     check(b, b->table->enter(b->device), "entering the device");
-    if (b->table->module_load(b->device, &b->log, &b->module))
-        exit(1);
+    check(b, b->table->module_load(b->device, &b->log, &b->module), "loading the kernels");
     for (unsigned l = 0; l < settings->lanes; l++) {
         check(b, b->table->stream_create(b->device, &b->lanes[l]), "making a stream");
         check(b, b->table->event_create(b->device, 0, &b->join[l]), "making an event");
