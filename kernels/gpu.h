@@ -18,11 +18,12 @@
  *   gpu_barrier()           of the block; orders shared and global memory among its threads
  *   gpu_shfl_*, gpu_ballot  among the lanes of a wave, all of which take part. A lane outside the wave gives the own value
  *   gpu_atomic_*            relaxed, at the scope of the device; return the value before
- *   gpu_fence()             orders this thread's accesses to global memory at the scope of the device
+ *   gpu_fence()             orders accesses to global memory at the scope of the device: this thread's, and with barriers
+ *                           before and behind it those of its block
  *   gpu_dynamic_shared()    the launch's dynamic shared memory, aligned to 16 bytes
  *   GPU_GLOBAL              qualifier of pointers to device memory: (GPU_GLOBAL float *)address
  *   gpu_load*(address)      of samples and vectors of words; memory that this launch does not write
- *   gpu_fmaf, gpu_sqrtf     correctly rounded; gpu_fbits, gpu_bitsf: bits of a float
+ *   gpu_fmaf, gpu_sqrtf     correctly rounded
  *   gpu_clz64, gpu_mulhi64
  *   gpu_dp4a(a, b, c)       c + the sum of products of the four unsigned bytes
  *   gpu_dp2a(a, b, c, half) c + the sum of products of the two signed 16-bit halves of a with the two unsigned bytes of
@@ -394,26 +395,6 @@ GPU_FN int gpu_clz64(uint64_t x)
 #else
     return __clzll((long long)x);
 #endif
-}
-
-GPU_FN uint32_t gpu_fbits(float x)
-{
-    union {
-        float x;
-        uint32_t bits;
-    } u;
-    u.x = x;
-    return u.bits;
-}
-
-GPU_FN float gpu_bitsf(uint32_t bits)
-{
-    union {
-        float x;
-        uint32_t bits;
-    } u;
-    u.bits = bits;
-    return u.x;
 }
 
 #endif /* GPU_HOST */

@@ -172,20 +172,6 @@ GPU_FN float gpu_sqrtf(float x)
     return __builtin_sqrtf(x);
 }
 
-GPU_FN uint32_t gpu_fbits(float x)
-{
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof(bits));
-    return bits;
-}
-
-GPU_FN float gpu_bitsf(uint32_t bits)
-{
-    float x;
-    memcpy(&x, &bits, sizeof(x));
-    return x;
-}
-
 /** Number of leading zero bits; 64 for 0. */
 GPU_FN int gpu_clz64(uint64_t x)
 {
