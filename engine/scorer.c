@@ -16,7 +16,8 @@
 #define DEFAULT_IN_FLIGHT 3
 #define NO_COLUMN         (~0u)
 
-/* Size of VgPicture in version 0.1: what every program's has at least. */
+/* Sizes of the structs before devices came in: what every program's have at least. */
+#define VG_LEAST_CONFIG  (offsetof(VgScorerConfig, log_opaque) + sizeof(void *))
 #define VG_LEAST_PICTURE (offsetof(VgPicture, ref) + sizeof(void *))
 
 /* ---- Emission: from a metric's key to its column ---------------------------------------------------------------- */
@@ -223,6 +224,8 @@ int vg_scorer_create(VgScorer **scorer, const VgScorerConfig *config)
 int vg_scorer_create_on(VgScorer **scorer, const VgScorerConfig *given, const VgBackend *backend)
 {
     *scorer = NULL;
+    if (given->size < VG_LEAST_CONFIG)
+        return -EINVAL;
     /* Fields that an older program's struct does not have keep their defaults. */
     VgScorerConfig config = VG_SCORER_CONFIG_INIT;
     memcpy(&config, given, given->size < sizeof(config) ? given->size : sizeof(config));
@@ -407,6 +410,8 @@ int vg_scorer_submit(VgScorer *s, const VgPicture *distorted, const VgPicture *r
         pictures.dist[k] = picture_of(slot->dist[k]);
     }
     err = s->backend->submit(s->context, index, &pictures, slot->scored);
+    if (err == -EAGAIN)
+        err = -EIO; /* that would ask for another try */
     if (err) {
         /* The caller keeps its pictures: forget them without releasing. */
         slot->dist[0]->picture.release = NULL;
@@ -452,7 +457,7 @@ static int collect_one(VgScorer *s, int wait)
     int done = s->backend->finish(s->context, index, wait, &records);
     if (!done)
         return 0;
-    int err = done < 0 ? done : score_frame(s, slot->scored, records);
+    int err = done == -EAGAIN ? -EIO : done < 0 ? done : score_frame(s, slot->scored, records);
     slot_release(slot);
     if (err) {
         s->error = err; /* frames still in flight end with the scorer */

@@ -28,7 +28,7 @@
  * Errors    Functions that return int give 0 (or a count) on success, else a negative errno value. Each error is
  *           reported once, in words, through the log function at VG_LOG_ERROR, with the value that was wrong and what
  *           to do about it; exceptions (-EAGAIN, -ENOENT) are named at the function. A configuration whose size is
- *           none that any version had gives -EINVAL without a message: its log function is not known.
+ *           less than any version's gives -EINVAL without a message: its log function is not known.
  * Pointers  must not be NULL unless it is said.
  * Threads   One scorer is used by one thread at a time. Different scorers are independent; they share one pool of
  *           worker threads. Callbacks run in the thread that called the library, inside that call; they must not call
@@ -96,7 +96,7 @@ typedef enum VgBackendKind {
     VG_BACKEND_HIP   /**< not built in yet */
 } VgBackendKind;
 
-/** How temporal metrics keep earlier pictures when a device scores. */
+/** How temporal metrics keep earlier pictures in device memory; for pictures in host memory the choice is AUTO's. */
 typedef enum VgHistory {
     VG_HISTORY_AUTO, /**< by reference; pictures in host memory are kept by what was uploaded, or by reference if the
                           CPU may read them, too (fallback, parity) */

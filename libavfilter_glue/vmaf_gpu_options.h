@@ -86,7 +86,7 @@
     VALUE(parity, "strict", "the same; end with an error if there was one")                                            \
     NUMBER(parity_every, 1, 1, INT_MAX, "with parity: compare every Nth pair of frames")                               \
     NUMBER(in_flight, 3, 1, 16, "pairs of frames that are scored at once")                                             \
-    CHOICE(history, "auto", "how temporal metrics on a device keep earlier pictures")                                  \
+    CHOICE(history, "auto", "how temporal metrics keep earlier CUDA frames; software frames are kept as uploaded")     \
     VALUE(history, "auto", "copy with CUDA frames on FFmpeg 5.1, whose decoder has few surfaces, else ref")            \
     VALUE(history, "ref", "their frames are held")                                                                     \
     VALUE(history, "copy", "the planes that are needed are copied on the device")                                      \

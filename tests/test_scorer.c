@@ -447,12 +447,18 @@ static void accepts_the_struct_of_an_older_program(void **state)
     Messages m;
     VgScorerConfig config = base_config(&m);
     config.features = "psnr";
-    config.in_flight = 99; /* beyond the declared size: must not be read */
-    config.size = offsetof(VgScorerConfig, in_flight);
+    config.parity_every = 99; /* beyond the declared size: must not be read */
+    config.backend = (VgBackendKind)99;
+    config.size = offsetof(VgScorerConfig, backend);
     VgScorer *s;
     assert_int_equal(vg_scorer_create(&s, &config), 0);
-    assert_int_equal(s->plan.in_flight, 3);
+    assert_int_equal(s->plan.parity_every, 0);
     vg_scorer_free(&s);
+    for (size_t size = 0; size < offsetof(VgScorerConfig, backend); size++) {
+        config.size = size; /* of no version */
+        assert_int_equal(vg_scorer_create(&s, &config), -EINVAL);
+        assert_null(s);
+    }
 }
 
 static void scores_without_chroma(void **state)
