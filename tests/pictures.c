@@ -7,6 +7,7 @@
 #include "tests/pictures.h"
 #include "tests/softgpu/driver_api.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -162,4 +163,26 @@ void picture_source_end(PictureSource *source)
         source->free = s->next;
         surface_free(s);
     }
+}
+
+char *scores_of(const VgScorer *s)
+{
+    char *text;
+    size_t size;
+    FILE *f = open_memstream(&text, &size);
+    for (unsigned k = 0; k < vg_scorer_n_keys(s); k++) {
+        for (unsigned i = 0; i < vg_scorer_submitted(s); i++) {
+            double v;
+            if (!vg_scorer_score(s, k, i, &v))
+                fprintf(f, "%s %u %a\n", vg_scorer_key(s, k), i, v);
+        }
+    }
+    for (unsigned a = 0; a < vg_scorer_n_aggregates(s); a++) {
+        const char *name;
+        double v;
+        if (!vg_scorer_aggregate(s, a, &name, &v))
+            fprintf(f, "%s %a\n", name, v);
+    }
+    fclose(f);
+    return text;
 }

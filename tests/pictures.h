@@ -54,4 +54,7 @@ VgPicture picture_take(PictureSource *source, const VgGeometry *geometry, const 
 /** Frees all surfaces; all pictures must have been released. */
 void picture_source_end(PictureSource *source);
 
+/** All scores and aggregates that a scorer has, every bit of them, as text; the caller frees it. */
+char *scores_of(const VgScorer *s);
+
 #endif

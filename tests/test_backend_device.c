@@ -256,28 +256,6 @@ static void submit(Run *run, unsigned frame)
     }
 }
 
-static char *scores_of(const VgScorer *s)
-{
-    char *text;
-    size_t size;
-    FILE *f = open_memstream(&text, &size);
-    for (unsigned k = 0; k < vg_scorer_n_keys(s); k++) {
-        for (unsigned i = 0; i < vg_scorer_submitted(s); i++) {
-            double v;
-            if (!vg_scorer_score(s, k, i, &v))
-                fprintf(f, "%s %u %a\n", vg_scorer_key(s, k), i, v);
-        }
-    }
-    for (unsigned a = 0; a < vg_scorer_n_aggregates(s); a++) {
-        const char *name;
-        double v;
-        if (!vg_scorer_aggregate(s, a, &name, &v))
-            fprintf(f, "%s %a\n", name, v);
-    }
-    fclose(f);
-    return text;
-}
-
 static int free_scorer(VgScorer **scorer)
 {
     vg_scorer_free(scorer);

@@ -97,22 +97,6 @@ static int submit(Run *run, VgScorer *s, PictureSource *ref, PictureSource *dist
     return 0;
 }
 
-static char *scores_of(const VgScorer *s)
-{
-    char *text;
-    size_t size;
-    FILE *f = open_memstream(&text, &size);
-    for (unsigned k = 0; k < vg_scorer_n_keys(s); k++) {
-        for (unsigned i = 0; i < vg_scorer_submitted(s); i++) {
-            double v;
-            if (!vg_scorer_score(s, k, i, &v))
-                fprintf(f, "%s %u %a\n", vg_scorer_key(s, k), i, v);
-        }
-    }
-    fclose(f);
-    return text;
-}
-
 /* Gives the scores with every digit, or NULL and an error. */
 static char *run_all(Run *run, int *error)
 {
