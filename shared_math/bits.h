@@ -19,6 +19,16 @@ VG_FN uint32_t vg_float_bits(float x)
     return u.bits;
 }
 
+VG_FN float vg_bits_float(uint32_t bits)
+{
+    union {
+        float x;
+        uint32_t bits;
+    } u;
+    u.bits = bits;
+    return u.x;
+}
+
 VG_FN uint64_t vg_double_bits(double x)
 {
     union {
