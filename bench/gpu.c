@@ -46,7 +46,10 @@ static void usage(FILE *to)
           "  --depth 8|10|12|16  may be given again (8)\n"
           "  --layout NAME       semiplanar (NV12, P010 and the like) or planar (semiplanar)\n"
           "  --feature FEATURE   as the filter's option; several joined by '|' are timed together; may be given again\n"
-          "  --content NAME      natural (moving shapes and texture, with errors as of a coder) or noise (natural)\n"
+          "  --content NAME      natural (moving shapes and texture, with errors as of a coder), banded (the same "
+          "without\n"
+          "                      texture over two thirds of the picture, in steps of 8 bits), blocks (of 4x4 samples,\n"
+          "                      each of one value) or noise (natural)\n"
           "  --yuv DIST REF      raw planar 4:2:0 files of the only size and depth given, instead of --content\n"
           "  --history NAME      where motion's earlier frames are: cold (not in caches) or warm (the frame before) "
           "(cold)\n"
@@ -70,7 +73,8 @@ typedef struct Settings {
     unsigned n_depths;
     const char *features[MOST_LISTED];
     unsigned n_features;
-    int planar, noise, warm_history, direct, tsv;
+    int planar, warm_history, direct, tsv;
+    unsigned content;            /* index into contents[] */
     const char *yuv[VG_N_SIDES]; /* by VgSide */
     const char *which;
     size_t memory;
@@ -356,18 +360,39 @@ static void put_sample(const Layout *l, uint8_t *frame, int c, uint32_t x, uint3
     }
 }
 
-static void make_frame(const Layout *l, uint8_t *frame, unsigned t, VgSide side, int noise)
+/* Slow gradients in steps of 8 bits, and natural content in one of three squares. */
+static uint32_t banded(uint32_t x, uint32_t y, uint32_t t, int c, int dist)
+{
+    const uint32_t u = x + 3 * t, v = y + t;
+
+    if (hash(u / 256 * 8191 + v / 256) % 3 == 0)
+        return natural(x, y, t, c, dist);
+    return (8192 + wave(u * 29 + (uint32_t)c * 40000) / 2 + wave(v * 37 + u * 7) / 4) & 0xff00;
+}
+
+static uint32_t blocks(uint32_t x, uint32_t y, uint32_t t, int c, int dist)
+{
+    return hash(((t * 2 + (uint32_t)dist) * 3 + (uint32_t)c) * 0x9e3779b9 + y / 4 * 65536 + x / 4) & 65535;
+}
+
+static uint32_t noise(uint32_t x, uint32_t y, uint32_t t, int c, int dist)
+{
+    return hash(((t * 2 + (uint32_t)dist) * 3 + (uint32_t)c) * 0x9e3779b9 + y * 65536 + x) & 65535;
+}
+
+static const struct Content {
+    const char *name;
+    uint32_t (*sample)(uint32_t x, uint32_t y, uint32_t t, int c, int dist); /* of 16 bits */
+} contents[] = { { "natural", natural }, { "banded", banded }, { "blocks", blocks }, { "noise", noise }, { 0 } };
+
+static void make_frame(const Layout *l, uint8_t *frame, unsigned t, VgSide side, const struct Content *content)
 {
     const int reduce = 16 - (int)l->geometry.bit_depth;
 
     for (int c = 0; c < 3; c++)
         for (uint32_t y = 0; y < (uint32_t)l->height[c]; y++)
-            for (uint32_t x = 0; x < (uint32_t)l->width[c]; x++) {
-                const uint32_t seed = (t * VG_N_SIDES + (unsigned)side) * 3 + (unsigned)c;
-                const uint32_t value =
-                    noise ? hash(seed * 0x9e3779b9 + y * 65536 + x) & 65535 : natural(x, y, t, c, side == VG_DIST);
-                put_sample(l, frame, c, x, y, value >> reduce);
-            }
+            for (uint32_t x = 0; x < (uint32_t)l->width[c]; x++)
+                put_sample(l, frame, c, x, y, content->sample(x, y, t, c, side == VG_DIST) >> reduce);
 }
 
 /* The next frame of a raw file; after the last one the first. */
@@ -425,7 +450,7 @@ static void frames_make(const Bench *b, Frames *f, const Layout *layout)
             if (files[side])
                 read_frame(layout, host, files[side], b->settings->yuv[side]);
             else
-                make_frame(layout, host, p, (VgSide)side, b->settings->noise);
+                make_frame(layout, host, p, (VgSide)side, &contents[b->settings->content]);
             copy_row(b, VG_COPY_TO_DEVICE, frame_address(f, p, (VgSide)side), (uintptr_t)host, layout->size);
             synchronize(b);
         }
@@ -658,11 +683,9 @@ static void print_row(const Bench *b, const Frames *f, const char *feature, cons
     if (s->tsv)
         printf("%s\t%ux%u\t%u\t%s\t%s\t%s\t%s\t%u\t%s\t%.3f\t%.3f\t%.3f\t%zu\t%.1f\t%.3f\t%.4f\n", b->device->name,
                g->width, g->height, g->bit_depth, s->planar ? "planar" : "semiplanar",
-               s->yuv[0]  ? "yuv"
-               : s->noise ? "noise"
-                          : "natural",
-               s->warm_history ? "warm" : "cold", s->direct ? "host" : "replayed", s->lanes, feature, t.median, t.least,
-               t.most, w->bytes, speed, copy.median, copy.median / t.median);
+               s->yuv[0] ? "yuv" : contents[s->content].name, s->warm_history ? "warm" : "cold",
+               s->direct ? "host" : "replayed", s->lanes, feature, t.median, t.least, t.most, w->bytes, speed,
+               copy.median, copy.median / t.median);
     else
         printf("%-38s %9.2f %9.2f %9.2f %12zu %8.1f %9.2f %6.2f\n", feature, t.median, t.least, t.most, w->bytes, speed,
                copy.median, copy.median / t.median);
@@ -678,10 +701,8 @@ static void bench_frames(Bench *b, const Layout *layout)
     if (!s->tsv) {
         printf("\n%ux%u, %u bits, %s, %s; %u pairs of frames in turn, %.0f MB\n", layout->geometry.width,
                layout->geometry.height, layout->geometry.bit_depth, s->planar ? "planar" : "semi-planar",
-               s->yuv[0]  ? s->yuv[VG_DIST]
-               : s->noise ? "noise"
-                          : "natural",
-               frames.n_pairs, (double)(frames.n_pairs * VG_N_SIDES * layout->size) * 1e-6);
+               s->yuv[0] ? s->yuv[VG_DIST] : contents[s->content].name, frames.n_pairs,
+               (double)(frames.n_pairs * VG_N_SIDES * layout->size) * 1e-6);
         printf("%-38s %9s %9s %9s %12s %8s %9s %6s\n", "", "us", "least", "most", "bytes", "GB/s", "copy us", "copy");
     }
     for (unsigned i = 0; i < s->n_features; i++) {
@@ -759,7 +780,10 @@ static void parse(Settings *s, int argc, char **argv)
             s->features[s->n_features++] = optarg;
             break;
         case 'c':
-            s->noise = parse_choice(optarg, "natural", "noise", "--content wants natural or noise");
+            s->content = 0;
+            while (contents[s->content].name && strcmp(optarg, contents[s->content].name))
+                s->content++;
+            require(contents[s->content].name != NULL, "--content wants natural, banded, blocks or noise");
             break;
         case 'y':
             require(optind < argc, "--yuv wants two files");
