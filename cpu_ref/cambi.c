@@ -129,7 +129,7 @@ size_t vg_cambi_scratch(const VgCambiParams *params, int side, void *memory, VgC
     size_t used = 0;
 
     scratch->samples = take(memory, &used, params->width, sizeof(uint16_t));
-    scratch->pixels = take(memory, &used, (int64_t)p->width * p->height, sizeof(uint16_t));
+    scratch->pixels = take(memory, &used, (int64_t)p->width * p->height + VG_CAMBI_MARGIN, sizeof(uint16_t));
     scratch->values = take(memory, &used, first_width * first_height, sizeof(float));
     scratch->columns = take(memory, &used, p->width, sizeof(int32_t));
     for (int i = 0; i < 3; i++)
@@ -140,7 +140,8 @@ size_t vg_cambi_scratch(const VgCambiParams *params, int side, void *memory, VgC
     scratch->first_difference = take(memory, &used, VG_CAMBI_TOP_LEVEL + 1, 1);
     scratch->reciprocals = take(memory, &used, (int64_t)p->window * p->window + 1, sizeof(float));
     scratch->bins = take(memory, &used, VG_CAMBI_BINS, sizeof(uint32_t));
-    scratch->counts = take(memory, &used, VG_CAMBI_LEVELS * first_width, sizeof(uint32_t));
+    scratch->nothing = take(memory, &used, first_width + VG_CAMBI_MARGIN, sizeof(uint16_t));
+    scratch->counts = take(memory, &used, VG_CAMBI_LEVELS * (first_width > 512 ? first_width : 512), sizeof(uint32_t));
     return used;
 }
 
@@ -177,6 +178,9 @@ static void add(void *record, const void *other)
 
 static const VgCpuVariant variants[] = {
     { "c", vg_cpu_any, cambi_c },
+#if VG_ARCH_X86
+    { "avx2", vg_cpu_has_avx2, vg_cambi_avx2 },
+#endif
     { 0 },
 };
 

@@ -19,6 +19,9 @@
 /** Levels -32 to VG_CAMBI_TOP_LEVEL + 32: those of pixels, and those that are looked for around them. */
 #define VG_CAMBI_LEVELS (VG_CAMBI_TOP_LEVEL + 1 + 2 * VG_CAMBI_MOST_DIFFERENCES)
 
+/** Pixels that may be read, though not used, behind a row or plane. */
+#define VG_CAMBI_MARGIN 64
+
 /** Bins of a pass of the search for the k-th largest value. */
 #define VG_CAMBI_BINS 2048
 
@@ -33,11 +36,19 @@ typedef struct VgCambiScratch {
     uint8_t *first_difference;              /* by level */
     float *reciprocals;                     /* of 0 to W * W */
     uint32_t *bins;
-    void *counts; /* the variant's own, vg_cambi_counts_size() bytes */
+    uint16_t *nothing; /* a row of pixels that are not masked */
+    void *counts;      /* by level and column, as the variant arranges them */
 } VgCambiScratch;
 
 /** Cuts `memory` into what a side needs; with memory NULL only counts. Returns the bytes that are needed. */
 size_t vg_cambi_scratch(const VgCambiParams *params, int side, void *memory, VgCambiScratch *scratch);
+
+/** A side at one scale. */
+typedef struct VgCambiScale {
+    const VgCambiParams *params;
+    const VgCambiScratch *scratch;
+    int32_t width, height, window;
+} VgCambiScale;
 
 /**
  * Sum of the `top` largest of `n` values in the order of the definition, of which 1 <= top <= n. Rearranges the values if

@@ -5,7 +5,8 @@
  * cambi's pixel pass, compiled once for every instruction set: the including file defines VG_RUN, the function's name,
  * and VG_LINKAGE, static or nothing.
  *
- * It may also define VG_SCALE_VALUES, which takes the place of scale_values().
+ * It may also define VG_SCALE_VALUES(scale), which fills scale->scratch->values and returns 1, or returns 0 if it does not
+ * do such a scale.
  */
 #include <string.h>
 
@@ -14,8 +15,7 @@
 #include "cpu_ref/rows.h"
 
 #ifndef VG_SCALE_VALUES
-#define VG_SCALE_VALUES scale_values
-#define VG_PLAIN_VALUES
+#define VG_SCALE_VALUES(scale) 0
 #endif
 
 /* ---- Levels ------------------------------------------------------------------------------------------------------- */
@@ -192,17 +192,7 @@ static void filter_plane(uint16_t *pixels, int32_t width, int32_t height, uint16
 
 /* ---- Values ------------------------------------------------------------------------------------------------------- */
 
-/* One side at one scale. */
-typedef struct Scale {
-    const VgCambiParams *params;
-    const VgCambiScratch *scratch;
-    const uint16_t *pixels;
-    int32_t width, height, window;
-} Scale;
-
 static const uint8_t weights[] = VG_CAMBI_WEIGHTS;
-
-#ifdef VG_PLAIN_VALUES
 
 /*
  * Counts, by level and column, of the masked pixels in the windows of a row. Up to VG_CAMBI_NARROW_WINDOW 16 bits hold them
@@ -230,14 +220,14 @@ VG_TEMPLATE uint32_t count_at(const void *counts, size_t index, const int wide)
 }
 
 /* Moves windows down to row y. */
-VG_TEMPLATE void move_windows(const Scale *s, int32_t y, const int wide)
+VG_TEMPLATE void move_windows(const VgCambiScale *s, int32_t y, const int wide)
 {
     const int32_t half = s->window / 2, width = s->width;
     const int32_t entering = y + half, leaving = y - half - 1;
 
     for (int32_t x = 0; x < width; x++) {
-        const uint16_t in = entering < s->height ? s->pixels[(size_t)entering * width + x] : 0;
-        const uint16_t out = leaving >= 0 ? s->pixels[(size_t)leaving * width + x] : 0;
+        const uint16_t in = entering < s->height ? s->scratch->pixels[(size_t)entering * width + x] : 0;
+        const uint16_t out = leaving >= 0 ? s->scratch->pixels[(size_t)leaving * width + x] : 0;
         if (in == out)
             continue;
         add_to_windows(s->scratch->counts, width, half, in, x, 1, wide);
@@ -246,7 +236,7 @@ VG_TEMPLATE void move_windows(const Scale *s, int32_t y, const int wide)
 }
 
 /* The largest of a masked pixel's values. The larger count of a difference comes first: values need not rise with counts. */
-VG_TEMPLATE float value_at(const Scale *s, int32_t level, int32_t x, const int wide)
+VG_TEMPLATE float value_at(const VgCambiScale *s, int32_t level, int32_t x, const int wide)
 {
     const size_t own_index = (size_t)(level + VG_CAMBI_MOST_DIFFERENCES) * s->width + x;
     const uint32_t own = count_at(s->scratch->counts, own_index, wide);
@@ -264,7 +254,7 @@ VG_TEMPLATE float value_at(const Scale *s, int32_t level, int32_t x, const int w
     return largest;
 }
 
-VG_TEMPLATE void values_of(const Scale *s, const int wide)
+VG_TEMPLATE void values_of(const VgCambiScale *s, const int wide)
 {
     const int32_t width = s->width;
 
@@ -273,21 +263,21 @@ VG_TEMPLATE void values_of(const Scale *s, const int wide)
         move_windows(s, y, wide);
         for (int32_t x = 0; y >= 0 && x < width; x++) {
             const size_t i = (size_t)y * width + x;
-            const uint16_t pixel = s->pixels[i];
+            const uint16_t pixel = s->scratch->pixels[i];
             s->scratch->values[i] = pixel & VG_CAMBI_MASKED ? value_at(s, pixel & ~VG_CAMBI_MASKED, x, wide) : 0;
         }
     }
 }
 
-static void scale_values(const Scale *s)
+static void scale_values(const VgCambiScale *s)
 {
+    if (VG_SCALE_VALUES(s))
+        return;
     if (s->window > VG_CAMBI_NARROW_WINDOW)
         values_of(s, 1);
     else
         values_of(s, 0);
 }
-
-#endif
 
 static void make_tables(const VgCambiParams *params, int32_t window, const VgCambiScratch *scratch)
 {
@@ -339,6 +329,7 @@ static void score_side(const VgCambiParams *params, const VgPlane *luma, int whi
     VgCambiScratch scratch;
 
     vg_cambi_scratch(params, which, memory, &scratch);
+    memset(scratch.nothing, 0, (size_t)side->width * sizeof(*scratch.nothing));
     make_tables(params, side->window, &scratch);
     make_pixels(params, luma, side, &scratch, observer);
     for (int32_t scale = 0; scale < VG_CAMBI_SCALES; scale++) {
@@ -349,9 +340,9 @@ static void score_side(const VgCambiParams *params, const VgPlane *luma, int whi
         filter_plane(scratch.pixels, width, height, scratch.filtered);
         show(observer, VG_CAMBI_STAGE_PIXELS, scale, scratch.pixels, width, height);
 
-        const Scale s = { params, &scratch, scratch.pixels, width, height, side->window };
+        const VgCambiScale s = { params, &scratch, width, height, side->window };
         const int64_t n = (int64_t)width * height;
-        VG_SCALE_VALUES(&s);
+        scale_values(&s);
         show(observer, VG_CAMBI_STAGE_VALUES, scale, scratch.values, width, height);
         if (heatmaps)
             heatmaps = write_heatmap(scratch.values, n, vg_cambi_heatmap_factor(params), heatmaps);
@@ -380,4 +371,3 @@ VG_LINKAGE void VG_RUN(const void *params_v, const VgCpuFrame *frame, int band, 
 }
 
 #undef VG_SCALE_VALUES
-#undef VG_PLAIN_VALUES
