@@ -22,8 +22,8 @@
 /** Pixels that may be read, though not used, behind a row or plane. */
 #define VG_CAMBI_MARGIN 64
 
-/** Bins of a pass of the search for the k-th largest value. */
-#define VG_CAMBI_BINS 2048
+/** Bins of the first pass of the search for the k-th largest value: 19 binades in 128 parts each. */
+#define VG_CAMBI_BINS (19 * 128)
 
 typedef struct VgCambiScratch {
     uint16_t *pixels;                       /* of the current scale */
@@ -50,11 +50,22 @@ typedef struct VgCambiScale {
     int32_t width, height, window;
 } VgCambiScale;
 
+/** Exact sum of values in units, and the union of their bits. */
+typedef struct VgCambiUnits {
+    uint64_t sum, bits;
+} VgCambiUnits;
+
+/** A k-th largest value. */
+typedef struct VgCambiLargest {
+    uint32_t bits;
+    uint32_t more; /* how many values are larger */
+} VgCambiLargest;
+
 /**
  * Sum of the `top` largest of `n` values in the order of the definition, of which 1 <= top <= n. Rearranges the values if
  * the order matters.
  */
-double vg_cambi_sum_of_largest(const VgCambiParams *params, int side, float *values, int64_t n, int32_t top,
+double vg_cambi_sum_of_largest(const VgCambiParams *params, int side, float *values, int32_t n, int32_t top,
                                uint32_t bins[VG_CAMBI_BINS]);
 
 /** Planes in the order in which they come into being. */

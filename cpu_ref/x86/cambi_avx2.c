@@ -230,7 +230,7 @@ static void values_of_row(const Strip *strip, int32_t y)
     }
 }
 
-static int scale_values_avx2(const VgCambiScale *s)
+static int scale_counted(const VgCambiScale *s)
 {
     const int32_t half = s->window / 2, n = s->params->n_differences;
     const Levels levels = levels_of(s);
@@ -252,7 +252,7 @@ static int scale_values_avx2(const VgCambiScale *s)
         for (int32_t y = -half; y < s->height; y++) {
             const int32_t entering = y + half, leaving = y - half - 1;
             move_strip(&strip, entering < s->height ? pixels + (size_t)entering * s->width : nothing,
-                         leaving >= 0 ? pixels + (size_t)leaving * s->width : nothing);
+                       leaving >= 0 ? pixels + (size_t)leaving * s->width : nothing);
             if (y >= 0)
                 values_of_row(&strip, y);
         }
@@ -260,7 +260,88 @@ static int scale_values_avx2(const VgCambiScale *s)
     return 1;
 }
 
-#define VG_SCALE_VALUES scale_values_avx2
+/* vg_cambi_mode3() of levels for 16 columns at a time, with the mask of b. */
+static inline int32_t modes(const uint16_t *a, const uint16_t *b, const uint16_t *c, int32_t width, uint16_t *out)
+{
+    const __m256i mask = _mm256_set1_epi16((short)VG_CAMBI_MASKED);
+    int32_t x;
+
+    for (x = 0; x <= width - LANES; x += LANES) {
+        const __m256i pixel = load(b + x);
+        const __m256i p = _mm256_andnot_si256(mask, load(a + x)), q = _mm256_andnot_si256(mask, pixel);
+        const __m256i r = _mm256_andnot_si256(mask, load(c + x));
+        const __m256i smaller = _mm256_min_epu16(p, q);
+        __m256i mode = _mm256_min_epu16(smaller, r);
+        mode = _mm256_blendv_epi8(mode, q, _mm256_cmpeq_epi16(q, r));
+        mode = _mm256_blendv_epi8(mode, p, _mm256_or_si256(_mm256_cmpeq_epi16(p, q), _mm256_cmpeq_epi16(p, r)));
+        store(out + x, _mm256_or_si256(mode, _mm256_and_si256(pixel, mask)));
+    }
+    return x;
+}
+
+/* Units of four values by their bits: a mantissa of 24 bits, moved to where the exponent says. */
+static inline __m256i units_of_4(__m128i bits)
+{
+    const __m256i wide = _mm256_cvtepu32_epi64(bits);
+    const __m256i mantissa =
+        _mm256_or_si256(_mm256_and_si256(wide, _mm256_set1_epi64x(0x7fffff)), _mm256_set1_epi64x(0x800000));
+    return _mm256_sllv_epi64(mantissa, _mm256_sub_epi64(_mm256_srli_epi64(wide, 23), _mm256_set1_epi64x(126)));
+}
+
+static inline int32_t add_units(const float *values, int32_t n, uint32_t least, VgCambiUnits *sums)
+{
+    const __m256i floor = _mm256_set1_epi32((int)least);
+    __m256i sum = _mm256_setzero_si256(), bits = sum;
+    uint64_t lanes[8];
+    int32_t i;
+
+    for (i = 0; i <= n - 8; i += 8) {
+        const __m256i eight = _mm256_castps_si256(_mm256_loadu_ps(values + i));
+        const __m256i above = _mm256_cmpgt_epi32(eight, floor);
+        if (_mm256_testz_si256(above, above))
+            continue;
+        const __m256i mask0 = _mm256_cvtepi32_epi64(_mm256_castsi256_si128(above));
+        const __m256i mask1 = _mm256_cvtepi32_epi64(_mm256_extracti128_si256(above, 1));
+        const __m256i units0 = _mm256_and_si256(mask0, units_of_4(_mm256_castsi256_si128(eight)));
+        const __m256i units1 = _mm256_and_si256(mask1, units_of_4(_mm256_extracti128_si256(eight, 1)));
+        sum = _mm256_add_epi64(sum, _mm256_add_epi64(units0, units1));
+        bits = _mm256_or_si256(bits, _mm256_or_si256(units0, units1));
+    }
+    _mm256_storeu_si256((__m256i *)(void *)lanes, sum);
+    _mm256_storeu_si256((__m256i *)(void *)(lanes + 4), bits);
+    for (int32_t k = 0; k < 4; k++) {
+        sums->sum += lanes[k];
+        sums->bits |= lanes[4 + k];
+    }
+    return i;
+}
+
+static inline int32_t count_bins(const float *values, int32_t n, int shift, uint32_t first, uint32_t last,
+                                 uint32_t *bins)
+{
+    const __m256i least = _mm256_set1_epi32((int)first), most = _mm256_set1_epi32((int)(last - first));
+    const __m128i by = _mm_cvtsi32_si128(shift);
+    int32_t i;
+
+    for (i = 0; i <= n - 8; i += 8) {
+        const __m256i eight = _mm256_castps_si256(_mm256_loadu_ps(values + i));
+        const __m256i key = _mm256_sub_epi32(eight, least);
+        const __m256i within = _mm256_cmpeq_epi32(key, _mm256_min_epu32(key, most));
+        uint32_t left = (uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(within));
+        if (!left)
+            continue;
+        uint32_t bin[8];
+        _mm256_storeu_si256((__m256i *)(void *)bin, _mm256_srl_epi32(key, by));
+        for (; left; left &= left - 1)
+            bins[bin[__builtin_ctz(left)]]++;
+    }
+    return i;
+}
+
+#define VG_SCALE_VALUES scale_counted
+#define VG_MODE_ROW     modes
+#define VG_ADD_ABOVE    add_units
+#define VG_COUNT_KEYS   count_bins
 #define VG_LINKAGE
 #define VG_RUN vg_cambi_avx2
 #include "cpu_ref/cambi_body.h"
