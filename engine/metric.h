@@ -16,6 +16,7 @@
 #define VG_METRIC_H
 
 #include "cpu_ref/cpu_ref.h"
+#include "engine/log.h"
 #include "engine/vmafgpu.h"
 
 /** The two inputs, as indices. */
@@ -43,6 +44,8 @@ typedef struct VgKey {
     VgKeyPhase phase;
     int aggregate;          /* one value for the clip rather than one a frame */
     const char *enabled_by; /* options without which it is not published, in words; NULL: it always is */
+    /** Logged without suffix, as in libvmaf, where two instances collide; so it has one if several publish it. */
+    int plain;
 } VgKey;
 
 /** Size of a component as metrics measure it: chroma sizes are rounded down. 0 x 0 where there is none. */
@@ -65,6 +68,8 @@ int vg_emit_aggregate(VgEmit *emit, unsigned key, double value);
 typedef struct VgScoreContext {
     const VgGeometry *geometry;
     const void *options;
+    const VgLog *log;   /* for errors; those of vg_emit() are logged there */
+    const char *suffix; /* of the keys: tells instances of a metric apart in messages */
 } VgScoreContext;
 
 /** A member of a record, or an array of them: for messages about records that differ. */
@@ -81,7 +86,7 @@ typedef struct VgMetric {
     VgMetricInfo info;
     size_t options_size;
     size_t params_size;
-    size_t record_size;
+    size_t record_size; /* without planes: see vg_record_size() */
     size_t state_size;
     /** Extractor that libvmaf declares temporal: subsampling does not skip its frames. */
     int every_frame;
@@ -103,16 +108,30 @@ typedef struct VgMetric {
      * requester did not ask for must not change its scores. NULL: only equal params are shared.
      */
     int (*merge_params)(void *params, const void *other);
+    /** Bytes of planes that lie behind the record, without a gap: samples of 16 bits. NULL: never any. */
+    size_t (*planes_size)(const void *params);
+    /** Says which sample number `index` of these planes is, for messages. NULL where planes_size is. */
+    void (*sample_name)(const void *params, size_t index, char *name, size_t name_size);
 
     const VgCpuMetric *cpu;
     const struct VgDeviceMetric *device; /* NULL: there are no kernels */
-    const VgRecordField *fields;         /* all bytes of the record, in order; ended by an entry without a name */
+    const VgRecordField
+        *fields; /* all bytes of the record without planes, in order; ended by an entry without a name */
 
-    /** Turns the record of frame `frame` (called in order of frames) into scores. `state` starts zeroed. */
+    /**
+     * Turns the record of frame `frame` (called in order of frames) into scores. `state` starts zeroed. A failure, logged
+     * by whoever finds it, ends the run.
+     */
     int (*score)(const VgScoreContext *context, void *state, uint64_t frame, const void *record, VgEmit *emit);
     /** End of a clip of n_frames > 0 frames; NULL: nothing to do. */
     int (*flush)(const VgScoreContext *context, void *state, uint64_t n_frames, VgEmit *emit);
 } VgMetric;
+
+/** Bytes of a pass's record with the planes behind it. */
+static inline size_t vg_record_size(const VgMetric *metric, const void *params)
+{
+    return metric->record_size + (metric->planes_size ? metric->planes_size(params) : 0);
+}
 
 /** All metrics, in libvmaf's order of registration; ended by NULL. */
 extern const VgMetric *const vg_metrics[];
@@ -120,5 +139,6 @@ extern const VgMetric *const vg_metrics[];
 extern const VgMetric vg_metric_psnr;
 extern const VgMetric vg_metric_float_ssim;
 extern const VgMetric vg_metric_motion;
+extern const VgMetric vg_metric_cambi;
 
 #endif

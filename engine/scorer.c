@@ -41,9 +41,12 @@ static int put(void *opaque, unsigned key, uint64_t frame, double value)
 {
     EmitTarget *t = opaque;
     unsigned column = t->instance->columns[key];
-    if (column == NO_COLUMN)
-        return -EINVAL; /* a key that active_keys() does not name */
-    return vg_store_put(&t->scorer->store, column, frame, value);
+    /* -EINVAL: a key that active_keys() does not name */
+    int err = column == NO_COLUMN ? -EINVAL : vg_store_put(&t->scorer->store, column, frame, value);
+    if (err)
+        vg_log(&t->scorer->log, VG_LOG_ERROR, "%s of frame %llu could not be stored: %s",
+               t->instance->feature.metric->info.name, (unsigned long long)frame, strerror(-err));
+    return err;
 }
 
 static int put_aggregate(void *opaque, unsigned key, double value)
@@ -131,6 +134,20 @@ static int add_instance(VgScorer *s, const VgFeature *feature)
     return find_pass(s, feature, &instance->pass);
 }
 
+static int publishes(const VgScorer *s, const VgInstance *instance, unsigned key)
+{
+    return instance->feature.metric->active_keys(&s->geometry, instance->feature.options) >> key & 1;
+}
+
+static const char *suffix_of(const VgScorer *s, const VgInstance *instance, unsigned key)
+{
+    const VgMetric *metric = instance->feature.metric;
+    unsigned n = 0;
+    for (unsigned i = 0; i < s->n_instances; i++)
+        n += s->instances[i].feature.metric == metric && publishes(s, &s->instances[i], key);
+    return metric->keys[key].plain && n == 1 ? "" : instance->feature.suffix;
+}
+
 /*
  * Columns stand in the order in which libvmaf, on one thread, first stores a value under them: frame 0's keys in order of
  * registration, then those that are stored at the flush. Scores may be known here at other times.
@@ -140,13 +157,12 @@ static int add_columns(VgScorer *s, VgKeyPhase phase)
     for (unsigned i = 0; i < s->n_instances; i++) {
         VgInstance *instance = &s->instances[i];
         const VgMetric *metric = instance->feature.metric;
-        uint32_t active = metric->active_keys(&s->geometry, instance->feature.options);
         for (unsigned k = 0; metric->keys[k].name; k++) {
             const VgKey *key = &metric->keys[k];
-            if (!(active >> k & 1) || key->phase != phase)
+            if (!publishes(s, instance, k) || key->phase != phase)
                 continue;
             char name[2 * VG_KEY_SIZE];
-            snprintf(name, sizeof(name), "%s%s", key->alias ? key->alias : key->name, instance->feature.suffix);
+            snprintf(name, sizeof(name), "%s%s", key->alias ? key->alias : key->name, suffix_of(s, instance, k));
             name[VG_KEY_SIZE - 1] = 0; /* where libvmaf cuts */
             int err = vg_store_add(&s->store, name, key->aggregate, &instance->columns[k]);
             if (err)
@@ -196,6 +212,7 @@ static int prepare(VgScorer *s, const VgScorerConfig *config, const VgBackend *b
     if (err)
         return err;
 
+    vg_plan_layout(&s->plan);
     s->plan.geometry = s->geometry;
     s->plan.in_flight = config->in_flight ? config->in_flight : DEFAULT_IN_FLIGHT;
     if (s->plan.in_flight > VG_MAX_IN_FLIGHT) {
@@ -426,6 +443,11 @@ int vg_scorer_submit(VgScorer *s, const VgPicture *distorted, const VgPicture *r
     return 0;
 }
 
+static VgScoreContext context_of(const VgScorer *s, const VgInstance *instance)
+{
+    return (VgScoreContext){ &s->geometry, instance->feature.options, &s->log, instance->feature.suffix };
+}
+
 /* Turns the records of the oldest frame into scores. */
 static int score_frame(VgScorer *s, int scored, const uint8_t *records)
 {
@@ -437,13 +459,10 @@ static int score_frame(VgScorer *s, int scored, const uint8_t *records)
             continue;
         EmitTarget target = { s, instance };
         VgEmit emit = { put, put_aggregate, &target };
-        VgScoreContext context = { &s->geometry, instance->feature.options };
+        VgScoreContext context = context_of(s, instance);
         int err = metric->score(&context, instance->state, s->collected, records + pass->record_offset, &emit);
-        if (err) {
-            vg_log(&s->log, VG_LOG_ERROR, "%s of frame %llu could not be stored: %s", metric->info.name,
-                   (unsigned long long)s->collected, strerror(-err));
+        if (err)
             return err;
-        }
     }
     return 0;
 }
@@ -502,10 +521,9 @@ int vg_scorer_flush(VgScorer *s)
             continue;
         EmitTarget target = { s, instance };
         VgEmit emit = { put, put_aggregate, &target };
-        VgScoreContext context = { &s->geometry, instance->feature.options };
+        VgScoreContext context = context_of(s, instance);
         err = metric->flush(&context, instance->state, s->submitted, &emit);
         if (err) {
-            vg_log(&s->log, VG_LOG_ERROR, "%s could not be finished: %s", metric->info.name, strerror(-err));
             s->error = err;
             return err;
         }

@@ -44,6 +44,7 @@
     F(cuModuleLoadData)                                                                                                \
     F(cuModuleUnload)                                                                                                  \
     F(cuModuleGetFunction)                                                                                             \
+    F(cuFuncSetAttribute)                                                                                              \
     F(cuLaunchKernel)                                                                                                  \
     F(cuStreamCreate)                                                                                                  \
     F(cuStreamDestroy_v2)                                                                                              \
@@ -135,6 +136,24 @@ static int close_device(void **state)
     return 0;
 }
 
+static const struct {
+    const VgMetric *metric;
+    const VgDeviceMetric *device;
+} metrics[] = {
+    { &vg_metric_psnr, &vg_device_psnr },
+    { &vg_metric_motion, &vg_device_motion },
+    { &vg_metric_float_ssim, &vg_device_float_ssim },
+};
+#define N_METRICS (sizeof(metrics) / sizeof(metrics[0]))
+
+static const VgDeviceMetric *device_metric(const VgMetric *metric)
+{
+    for (unsigned m = 0; m < N_METRICS; m++)
+        if (!strcmp(metrics[m].metric->info.name, metric->info.name))
+            return metrics[m].device;
+    return NULL;
+}
+
 /* ---- Launches ---------------------------------------------------------------------------------------------------- */
 
 /** What a test does to the arguments of launches; NULL: nothing. */
@@ -144,7 +163,7 @@ typedef void Tamper(const char *kernel, void *args);
 static struct {
     const char *name;
     CUfunction function;
-} launched[32];
+} launched[64];
 
 static unsigned launched_index(const char *kernel)
 {
@@ -152,8 +171,19 @@ static unsigned launched_index(const char *kernel)
 
     while (launched[i].name && strcmp(launched[i].name, kernel))
         i++;
-    assert_true(i < 31);
+    assert_true(i < 63);
     return i;
+}
+
+/* As its metric declares it. */
+static const VgKernel *declared(const char *kernel)
+{
+    for (unsigned m = 0; m < N_METRICS; m++)
+        for (const VgKernel *k = metrics[m].device->kernels; k->name; k++)
+            if (!strcmp(k->name, kernel))
+                return k;
+    fail_msg("no metric declares %s", kernel);
+    return NULL;
 }
 
 static CUfunction function_of(const char *kernel)
@@ -161,7 +191,11 @@ static CUfunction function_of(const char *kernel)
     const unsigned i = launched_index(kernel);
 
     if (!launched[i].name) {
+        const VgKernel *k = declared(kernel);
         CU(cuModuleGetFunction(&launched[i].function, device.module, kernel));
+        if (k->dynamic_shared)
+            CU(cuFuncSetAttribute(launched[i].function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                  (int)k->dynamic_shared));
         launched[i].name = kernel;
     }
     return launched[i].function;
@@ -185,6 +219,7 @@ static int launch(void *context, const char *kernel, const uint32_t grid[3], uin
 
     assert_true(args_size <= sizeof(copy));
     memcpy(copy, args, args_size);
+    assert_true(dynamic_shared <= declared(kernel)->dynamic_shared);
     if (tamper)
         tamper(kernel, copy);
     launch_copy(kernel, grid, block, dynamic_shared, copy, args_size);
@@ -203,24 +238,6 @@ static int fill(void *context, uint64_t address, uint8_t value, size_t size)
     (void)context;
     CU(cuMemsetD8Async(address, value, size, device.stream));
     return 0;
-}
-
-static const struct {
-    const VgMetric *metric;
-    const VgDeviceMetric *device;
-} metrics[] = {
-    { &vg_metric_psnr, &vg_device_psnr },
-    { &vg_metric_motion, &vg_device_motion },
-    { &vg_metric_float_ssim, &vg_device_float_ssim },
-};
-#define N_METRICS (sizeof(metrics) / sizeof(metrics[0]))
-
-static const VgDeviceMetric *device_metric(const VgMetric *metric)
-{
-    for (unsigned m = 0; m < N_METRICS; m++)
-        if (!strcmp(metrics[m].metric->info.name, metric->info.name))
-            return metrics[m].device;
-    return NULL;
 }
 
 /* The bytes between the first and the last sample of a picture, in memory that its planes share. */
@@ -470,9 +487,9 @@ static void small_pictures_agree(void **state)
     }
     none_differs(&result, only ? 1 : 20);
     for (unsigned m = 0; m < N_METRICS && !only; m++)
-        for (const char *const *k = metrics[m].device->kernels; *k; k++)
-            if (!launched[launched_index(*k)].name)
-                fail_msg("%s has not been launched", *k);
+        for (const VgKernel *k = metrics[m].device->kernels; k->name; k++)
+            if (!launched[launched_index(k->name)].name)
+                fail_msg("%s has not been launched", k->name);
 }
 
 /* Both lags in one pass: params that no single option set makes. */
