@@ -12,5 +12,6 @@
 extern const VgCpuMetric vg_cpu_psnr;
 extern const VgCpuMetric vg_cpu_float_ssim;
 extern const VgCpuMetric vg_cpu_motion;
+extern const VgCpuMetric vg_cpu_cambi;
 
 #endif
