@@ -12,8 +12,9 @@
 #include "kernels/kernel_host.h"
 
 /** Names of the kernels, to be put into the metric's list: VG_CAMBI_POOL_KERNELS, without NULL. */
-#define VG_CAMBI_POOL_KERNELS "cambi_pool_bins", "cambi_pool_select", "cambi_pool_round", "cambi_pool_finish", \
-    "cambi_pool_chunks", "cambi_pool_ordered"
+#define VG_CAMBI_POOL_KERNELS                                                                                          \
+    "cambi_pool_bins", "cambi_pool_select", "cambi_pool_round", "cambi_pool_finish", "cambi_pool_chunks",              \
+        "cambi_pool_ordered"
 
 /** What is tuned, and what tests change. */
 typedef struct VgCambiPoolTuning {
