@@ -247,7 +247,7 @@ static int open_kernels(DeviceContext *c)
 {
     unsigned most = 0;
     for (unsigned p = 0; p < c->plan->n_passes; p++)
-        for (const char *const *name = c->plan->passes[p].metric->device->kernels; *name; name++)
+        for (const VgKernel *k = c->plan->passes[p].metric->device->kernels; k->name; k++)
             most++;
     c->kernels = calloc(most + 1, sizeof(*c->kernels));
     if (!c->kernels) {
@@ -258,12 +258,12 @@ static int open_kernels(DeviceContext *c)
     if (err)
         return REPORT(c, err, "loading kernels");
     for (unsigned p = 0; p < c->plan->n_passes; p++) {
-        for (const char *const *name = c->plan->passes[p].metric->device->kernels; *name; name++) {
+        for (const VgKernel *k = c->plan->passes[p].metric->device->kernels; k->name; k++) {
             Kernel *kernel = &c->kernels[c->n_kernels++];
-            kernel->name = *name;
-            err = c->table->function(c->device, c->module, *name, 0, &kernel->function);
+            kernel->name = k->name;
+            err = c->table->function(c->device, c->module, k->name, k->dynamic_shared, &kernel->function);
             if (err)
-                return REPORT(c, err, "kernel %s", *name);
+                return REPORT(c, err, "kernel %s", k->name);
         }
     }
     return 0;

@@ -21,9 +21,6 @@
 /* Our PTX is of version 6.3, which drivers know since CUDA 10.0. */
 #define LEAST_DRIVER 10000
 
-/* Dynamic shared memory of a block that every device gives without being asked. */
-#define SHARED_WITHOUT_ASKING (48u << 10)
-
 /* Every driver since LEAST_DRIVER has these. */
 #define FUNCTIONS(F)                                                                                                   \
     F(cuInit)                                                                                                          \
@@ -523,7 +520,7 @@ static int cuda_function(VgDevice *device, VgModule module, const char *name, ui
 {
     *function = NULL;
     int err = CU(cuda(device), cuModuleGetFunction, (CUfunction *)function, module, name);
-    if (!err && dynamic_shared > SHARED_WITHOUT_ASKING)
+    if (!err && dynamic_shared) /* with shared arrays of the kernel, any number may be more than one gets unasked */
         err = CU(cuda(device), cuFuncSetAttribute, *function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
                  (int)dynamic_shared);
     return err;

@@ -16,6 +16,7 @@
 #define VG_METRIC_H
 
 #include "cpu_ref/cpu_ref.h"
+#include "engine/log.h"
 #include "engine/vmafgpu.h"
 
 /** The two inputs, as indices. */
@@ -65,6 +66,8 @@ int vg_emit_aggregate(VgEmit *emit, unsigned key, double value);
 typedef struct VgScoreContext {
     const VgGeometry *geometry;
     const void *options;
+    const VgLog *log;   /* for errors; those of vg_emit() are logged there */
+    const char *suffix; /* of the keys: tells instances of a metric apart in messages */
 } VgScoreContext;
 
 /** A member of a record, or an array of them: for messages about records that differ. */
@@ -108,7 +111,10 @@ typedef struct VgMetric {
     const struct VgDeviceMetric *device; /* NULL: there are no kernels */
     const VgRecordField *fields;         /* all bytes of the record, in order; ended by an entry without a name */
 
-    /** Turns the record of frame `frame` (called in order of frames) into scores. `state` starts zeroed. */
+    /**
+     * Turns the record of frame `frame` (called in order of frames) into scores. `state` starts zeroed. A failure, logged
+     * by whoever finds it, ends the run.
+     */
     int (*score)(const VgScoreContext *context, void *state, uint64_t frame, const void *record, VgEmit *emit);
     /** End of a clip of n_frames > 0 frames; NULL: nothing to do. */
     int (*flush)(const VgScoreContext *context, void *state, uint64_t n_frames, VgEmit *emit);
@@ -120,5 +126,6 @@ extern const VgMetric *const vg_metrics[];
 extern const VgMetric vg_metric_psnr;
 extern const VgMetric vg_metric_float_ssim;
 extern const VgMetric vg_metric_motion;
+extern const VgMetric vg_metric_cambi;
 
 #endif

@@ -9,7 +9,8 @@
 #include <stddef.h>
 #include <string.h>
 
-const VgMetric *const vg_metrics[] = { &vg_metric_psnr, &vg_metric_float_ssim, &vg_metric_motion, NULL };
+const VgMetric *const vg_metrics[] = { &vg_metric_psnr, &vg_metric_float_ssim, &vg_metric_motion, &vg_metric_cambi,
+                                       NULL };
 
 const VgMetric *vg_metric_find(const char *name)
 {

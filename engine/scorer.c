@@ -41,9 +41,12 @@ static int put(void *opaque, unsigned key, uint64_t frame, double value)
 {
     EmitTarget *t = opaque;
     unsigned column = t->instance->columns[key];
-    if (column == NO_COLUMN)
-        return -EINVAL; /* a key that active_keys() does not name */
-    return vg_store_put(&t->scorer->store, column, frame, value);
+    /* -EINVAL: a key that active_keys() does not name */
+    int err = column == NO_COLUMN ? -EINVAL : vg_store_put(&t->scorer->store, column, frame, value);
+    if (err)
+        vg_log(&t->scorer->log, VG_LOG_ERROR, "%s of frame %llu could not be stored: %s",
+               t->instance->feature.metric->info.name, (unsigned long long)frame, strerror(-err));
+    return err;
 }
 
 static int put_aggregate(void *opaque, unsigned key, double value)
@@ -426,6 +429,11 @@ int vg_scorer_submit(VgScorer *s, const VgPicture *distorted, const VgPicture *r
     return 0;
 }
 
+static VgScoreContext context_of(const VgScorer *s, const VgInstance *instance)
+{
+    return (VgScoreContext){ &s->geometry, instance->feature.options, &s->log, instance->feature.suffix };
+}
+
 /* Turns the records of the oldest frame into scores. */
 static int score_frame(VgScorer *s, int scored, const uint8_t *records)
 {
@@ -437,13 +445,10 @@ static int score_frame(VgScorer *s, int scored, const uint8_t *records)
             continue;
         EmitTarget target = { s, instance };
         VgEmit emit = { put, put_aggregate, &target };
-        VgScoreContext context = { &s->geometry, instance->feature.options };
+        VgScoreContext context = context_of(s, instance);
         int err = metric->score(&context, instance->state, s->collected, records + pass->record_offset, &emit);
-        if (err) {
-            vg_log(&s->log, VG_LOG_ERROR, "%s of frame %llu could not be stored: %s", metric->info.name,
-                   (unsigned long long)s->collected, strerror(-err));
+        if (err)
             return err;
-        }
     }
     return 0;
 }
@@ -502,10 +507,9 @@ int vg_scorer_flush(VgScorer *s)
             continue;
         EmitTarget target = { s, instance };
         VgEmit emit = { put, put_aggregate, &target };
-        VgScoreContext context = { &s->geometry, instance->feature.options };
+        VgScoreContext context = context_of(s, instance);
         err = metric->flush(&context, instance->state, s->submitted, &emit);
         if (err) {
-            vg_log(&s->log, VG_LOG_ERROR, "%s could not be finished: %s", metric->info.name, strerror(-err));
             s->error = err;
             return err;
         }

@@ -132,18 +132,18 @@ static int enqueue(const void *params_v, const VgLauncher *launcher, const VgDev
     return err;
 }
 
-static const char *const kernels[] = {
-    "float_ssim_decimate_groups",
-    "float_ssim_decimate_bytes",
-    "float_ssim_decimate_samples",
-    "float_ssim_decimate_products",
-    "float_ssim_windows_decimated",
-    "float_ssim_windows_picture",
-    "float_ssim_windows_decimated_lcs",
-    "float_ssim_windows_picture_lcs",
-    "float_ssim_chunks",
-    "float_ssim_ordered",
-    NULL,
+static const VgKernel kernels[] = {
+    { "float_ssim_decimate_groups", VG_FLOAT_SSIM_DECIMATE_SHARED },
+    { "float_ssim_decimate_bytes", VG_FLOAT_SSIM_DECIMATE_SHARED },
+    { "float_ssim_decimate_samples", VG_FLOAT_SSIM_DECIMATE_SHARED },
+    { "float_ssim_decimate_products", VG_FLOAT_SSIM_DECIMATE_SHARED },
+    { "float_ssim_windows_decimated", VG_FLOAT_SSIM_WINDOW_SHARED(VG_FLOAT_SSIM_TILE_ROWS_DECIMATED) },
+    { "float_ssim_windows_picture", VG_FLOAT_SSIM_WINDOW_SHARED(VG_FLOAT_SSIM_TILE_ROWS_PICTURE) },
+    { "float_ssim_windows_decimated_lcs", VG_FLOAT_SSIM_WINDOW_SHARED(VG_FLOAT_SSIM_TILE_ROWS_DECIMATED) },
+    { "float_ssim_windows_picture_lcs", VG_FLOAT_SSIM_WINDOW_SHARED(VG_FLOAT_SSIM_TILE_ROWS_PICTURE) },
+    { "float_ssim_chunks", 0 },
+    { "float_ssim_ordered", 0 },
+    { 0 },
 };
 
 const VgDeviceMetric vg_device_float_ssim = {

@@ -450,6 +450,11 @@ GPU_FN uint32_t gpu_load16(uint64_t address)
     return GPU_LOAD(uint16_t, address);
 }
 
+GPU_FN uint32_t gpu_load32(uint64_t address)
+{
+    return GPU_LOAD(uint32_t, address);
+}
+
 GPU_FN float gpu_loadf(uint64_t address)
 {
     return GPU_LOAD(float, address);

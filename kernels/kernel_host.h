@@ -37,8 +37,14 @@ typedef struct VgLauncher {
     int (*fill)(void *context, uint64_t address, uint8_t value, size_t size);
 } VgLauncher;
 
+/** A kernel and what its launches need. */
+typedef struct VgKernel {
+    const char *name;
+    uint32_t dynamic_shared; /* most bytes that a launch asks for; with the kernel's shared arrays at most 64 KiB */
+} VgKernel;
+
 typedef struct VgDeviceMetric {
-    const char *const *kernels; /* names of all kernels that enqueue() may launch; ended by NULL */
+    const VgKernel *kernels; /* all that enqueue() and plan() may launch; ended by an entry without a name */
     /** Whether the device can do these parameters; if not, writes the reason to `why`. NULL: it can do all. */
     int (*check)(const void *params, char *why, size_t why_size);
     /** Bytes of work memory for these parameters, aligned to 256 by the caller; 0: none. */

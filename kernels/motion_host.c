@@ -69,7 +69,9 @@ static int enqueue(const void *params_v, const VgLauncher *launcher, const VgDev
     return launcher->launch(launcher->context, names[bytes - 1][whole], grid, VG_MOTION_BLOCK, 0, &args, sizeof(args));
 }
 
-static const char *const kernels[] = { "motion_bytes", "motion_words", "motion_any_bytes", "motion_any_words", NULL };
+static const VgKernel kernels[] = {
+    { "motion_bytes", 0 }, { "motion_words", 0 }, { "motion_any_bytes", 0 }, { "motion_any_words", 0 }, { 0 },
+};
 
 const VgDeviceMetric vg_device_motion = {
     .kernels = kernels,

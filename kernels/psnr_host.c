@@ -114,7 +114,7 @@ static int enqueue(const void *params_v, const VgLauncher *launcher, const VgDev
     return vg_launch(launcher, "psnr", blocks, VG_PSNR_BLOCK, 0, &args, sizeof(args));
 }
 
-static const char *const kernels[] = { "psnr", NULL };
+static const VgKernel kernels[] = { { "psnr", 0 }, { 0 } };
 
 const VgDeviceMetric vg_device_psnr = {
     .kernels = kernels,

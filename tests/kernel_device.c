@@ -81,7 +81,7 @@ int close_device(void **state)
 static struct {
     const char *name;
     CUfunction function;
-} launched[32];
+} launched[64];
 
 static unsigned launched_index(const char *kernel)
 {
@@ -89,7 +89,7 @@ static unsigned launched_index(const char *kernel)
 
     while (launched[i].name && strcmp(launched[i].name, kernel))
         i++;
-    assert_true(i < 31);
+    assert_true(i < 63);
     return i;
 }
 
@@ -115,6 +115,9 @@ void launch_copy(const char *kernel, const uint32_t grid[3], uint32_t block, uin
     void *extra[] = { CU_LAUNCH_PARAM_BUFFER_POINTER, args, CU_LAUNCH_PARAM_BUFFER_SIZE, &args_size,
                       CU_LAUNCH_PARAM_END };
 
+    if (dynamic_shared > 48 << 10) /* more has to be asked for */
+        CU(cuFuncSetAttribute(function_of(kernel), CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                              (int)dynamic_shared));
     CU(cuLaunchKernel(function_of(kernel), grid[0], grid[1], grid[2], block, 1, 1, dynamic_shared, device.stream, NULL,
                       extra));
 }

@@ -30,6 +30,7 @@
     F(cuModuleLoadData)                                                                                                \
     F(cuModuleUnload)                                                                                                  \
     F(cuModuleGetFunction)                                                                                             \
+    F(cuFuncSetAttribute)                                                                                              \
     F(cuLaunchKernel)                                                                                                  \
     F(cuStreamCreate)                                                                                                  \
     F(cuStreamDestroy_v2)                                                                                              \

@@ -963,13 +963,13 @@ static void what_is_used_is_said(void **state)
     assert_int_equal(run.error, -ENOTSUP);
     assert_string_equal(run.messages.text, "E motion cannot be scored on a CUDA device: its reason\n");
     device.check = NULL;
-    device.kernels = (const char *const[]){ "no_such_kernel", NULL };
+    device.kernels = (const VgKernel[]){ { "no_such_kernel", 0 }, { 0 } };
     run_frames(&run);
     gpu.complaints++;
     assert_int_equal(run.error, -ENOENT);
     assert_true(
         messages_contain(&run.messages, "E kernel no_such_kernel: cuModuleGetFunction: CUDA_ERROR_NOT_FOUND (500"));
-    device.kernels = (const char *const[]){ NULL };
+    device.kernels = (const VgKernel[]){ { 0 } };
     run_frames(&run);
     assert_int_equal(run.error, -ENOENT);
     assert_true(messages_contain(&run.messages, "E frame 1, motion: No such file or directory\n"));

@@ -22,7 +22,7 @@ static void score(const VgGeometry *geometry, const char *options_text, const Vg
                   Emitted *emitted)
 {
     void *options = harness_options(&vg_metric_float_ssim, options_text);
-    const VgScoreContext context = { geometry, options };
+    const VgScoreContext context = { .geometry = geometry, .options = options };
     VgEmit emit = emitted_to(emitted);
 
     assert_int_equal(vg_metric_float_ssim.score(&context, NULL, 0, record, &emit), 0);

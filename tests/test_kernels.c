@@ -23,32 +23,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Launches ---------------------------------------------------------------------------------------------------- */
-
-/** What a test does to the arguments of launches; NULL: nothing. */
-typedef void Tamper(const char *kernel, void *args);
-
-static int launch(void *context, const char *kernel, const uint32_t grid[3], uint32_t block, uint32_t dynamic_shared,
-                  const void *args, size_t args_size)
-{
-    Tamper *tamper = *(Tamper **)context;
-    _Alignas(16) uint8_t copy[4096];
-
-    assert_true(args_size <= sizeof(copy));
-    memcpy(copy, args, args_size);
-    if (tamper)
-        tamper(kernel, copy);
-    launch_copy(kernel, grid, block, dynamic_shared, copy, args_size);
-    if (!strncmp(kernel, "float_ssim_windows", 18) &&
-        ((VgFloatSsimArgs *)(void *)copy)->spread != ((const VgFloatSsimArgs *)args)->spread) {
-        /* What the host does for pictures of more windows. */
-        static const uint32_t blocks[3] = { 3, 1, 1 };
-        launch_copy("float_ssim_chunks", blocks, VG_FLOAT_SSIM_BLOCK, 0, copy, args_size);
-        launch_copy("float_ssim_ordered", blocks, VG_FLOAT_SSIM_BLOCK, 0, copy, args_size);
-    }
-    return 0;
-}
-
 static const struct {
     const VgMetric *metric;
     const VgDeviceMetric *device;
@@ -65,6 +39,44 @@ static const VgDeviceMetric *device_metric(const VgMetric *metric)
         if (!strcmp(metrics[m].metric->info.name, metric->info.name))
             return metrics[m].device;
     return NULL;
+}
+
+/* ---- Launches ---------------------------------------------------------------------------------------------------- */
+
+/** What a test does to the arguments of launches; NULL: nothing. */
+typedef void Tamper(const char *kernel, void *args);
+
+/* As its metric declares it. */
+static const VgKernel *declared(const char *kernel)
+{
+    for (unsigned m = 0; m < N_METRICS; m++)
+        for (const VgKernel *k = metrics[m].device->kernels; k->name; k++)
+            if (!strcmp(k->name, kernel))
+                return k;
+    fail_msg("no metric declares %s", kernel);
+    return NULL;
+}
+
+static int launch(void *context, const char *kernel, const uint32_t grid[3], uint32_t block, uint32_t dynamic_shared,
+                  const void *args, size_t args_size)
+{
+    Tamper *tamper = *(Tamper **)context;
+    _Alignas(16) uint8_t copy[4096];
+
+    assert_true(args_size <= sizeof(copy));
+    memcpy(copy, args, args_size);
+    assert_true(dynamic_shared <= declared(kernel)->dynamic_shared);
+    if (tamper)
+        tamper(kernel, copy);
+    launch_copy(kernel, grid, block, dynamic_shared, copy, args_size);
+    if (!strncmp(kernel, "float_ssim_windows", 18) &&
+        ((VgFloatSsimArgs *)(void *)copy)->spread != ((const VgFloatSsimArgs *)args)->spread) {
+        /* What the host does for pictures of more windows. */
+        static const uint32_t blocks[3] = { 3, 1, 1 };
+        launch_copy("float_ssim_chunks", blocks, VG_FLOAT_SSIM_BLOCK, 0, copy, args_size);
+        launch_copy("float_ssim_ordered", blocks, VG_FLOAT_SSIM_BLOCK, 0, copy, args_size);
+    }
+    return 0;
 }
 
 /* The bytes between the first and the last sample of a picture, in memory that its planes share. */
@@ -314,9 +326,9 @@ static void small_pictures_agree(void **state)
     }
     none_differs(&result, only ? 1 : 20);
     for (unsigned m = 0; m < N_METRICS && !only; m++)
-        for (const char *const *k = metrics[m].device->kernels; *k; k++)
-            if (!has_been_launched(*k))
-                fail_msg("%s has not been launched", *k);
+        for (const VgKernel *k = metrics[m].device->kernels; k->name; k++)
+            if (!has_been_launched(k->name))
+                fail_msg("%s has not been launched", k->name);
 }
 
 /* Both lags in one pass: params that no single option set makes. */

@@ -181,7 +181,7 @@ static void score(const char *options_text, const double *differences, unsigned 
 {
     void *options = harness_options(&vg_metric_motion, options_text);
     void *rules = calloc(1, vg_metric_motion.state_size);
-    const VgScoreContext context = { &small, options };
+    const VgScoreContext context = { .geometry = &small, .options = options };
     VgEmit emit = emitted_to(emitted);
 
     assert_non_null(rules);

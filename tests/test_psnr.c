@@ -34,7 +34,7 @@ static void score(const VgGeometry *geometry, const char *options_text, const Vg
                   Emitted *emitted)
 {
     void *options = harness_options(&vg_metric_psnr, options_text), *rules = calloc(1, vg_metric_psnr.state_size);
-    const VgScoreContext context = { geometry, options };
+    const VgScoreContext context = { .geometry = geometry, .options = options };
     VgEmit emit = emitted_to(emitted);
 
     assert_non_null(rules);

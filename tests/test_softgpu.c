@@ -139,10 +139,12 @@ typedef struct SharedArgs {
     uint32_t bytes, beyond;
 } SharedArgs;
 
+#define ARRAY 8 /* bytes of the kernel's shared array */
+
 /* Fills the dynamic shared memory, reads it from the other end; thread 0 tells the first byte as found. */
 GPU_KERNEL(test_dynamic_shared, SharedArgs, 64)
 {
-    GPU_SHARED uint32_t left_over[2];
+    GPU_SHARED uint32_t left_over[ARRAY / 4];
     unsigned char *shared = gpu_dynamic_shared();
     uint32_t *out = (uint32_t *)(uintptr_t)args.out + 4 * gpu_bid(0);
     if (!gpu_tid(0)) {
@@ -394,7 +396,7 @@ static void test_dynamic_shared_memory(void **state)
     OK(cuMemAlloc_v2(&out, 16 * 8));
     CUfunction f;
     OK(cuModuleGetFunction(&f, g.module, "test_dynamic_shared"));
-    const uint32_t sizes[] = { 0, 1, 1000, 48 << 10, 100000, 227 << 10 };
+    const uint32_t sizes[] = { 0, 1, 1000, (48 << 10) - ARRAY, 100000, (227 << 10) - ARRAY };
     for (int i = 0; i < 6; i++) {
         SharedArgs args = { out, sizes[i], 0 };
         if (sizes[i] > 48 << 10) {
@@ -411,6 +413,7 @@ static void test_dynamic_shared_memory(void **state)
             assert_int_equal(got[b][0], sizes[i] ? 0xcd : 0); /* no block sees what another left */
             assert_int_equal(got[b][1], sum);
             assert_int_equal(got[b][2], 64);
+            assert_true(WITH_ASAN || got[b][3] == 0xcdcdcdcd);
         }
     }
     assert_int_equal(cuFuncSetAttribute(f, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (227 << 10) + 1), 1);
@@ -1189,6 +1192,23 @@ static void child_shared(const char *how)
     OK(launch(&g, g.stream, "test_dynamic_shared", 1, 64, 1000, &args));
 }
 
+/* Dynamic shared memory of so many bytes, asked for or not, beside the kernel's array. */
+static void child_arrays(const char *how)
+{
+    Gpu g;
+    gpu_open(&g, 0);
+    CUdeviceptr p;
+    OK(cuMemAlloc_v2(&p, 16));
+    SharedArgs args = { p, (uint32_t)atoi(how), 0 };
+    CUfunction f;
+    OK(cuModuleGetFunction(&f, g.module, "test_dynamic_shared"));
+    if (strstr(how, "asked"))
+        OK(cuFuncSetAttribute(f, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)args.bytes));
+    OK(launch(&g, g.stream, "test_dynamic_shared", 1, 64, args.bytes, &args));
+    OK(cuStreamSynchronize(g.stream));
+    printf("ran\n");
+}
+
 static void child_diverge(const char *how)
 {
     Gpu g;
@@ -1266,6 +1286,7 @@ static const struct {
     { "guard", child_guard },     { "shared", child_shared },
     { "diverge", child_diverge }, { "other_device", child_other_device },
     { "program", child_program }, { "race", child_race },
+    { "arrays", child_arrays },
 };
 
 extern char **environ;
@@ -1338,6 +1359,26 @@ static void test_guards(void **state)
     check_ends("guard", "free", "device memory of 40 bytes was written to 0 bytes after its end (seen at its release)");
     check_ends("guard", "exit", "device memory of 40 bytes was written to 0 bytes after its end (seen at exit)");
     check_ends("shared", "", "written to 0 bytes after the end of 1000 bytes of dynamic shared memory");
+}
+
+/* Shared arrays count, too. */
+static void test_shared_memory_in_all(void **state)
+{
+    (void)state;
+    char text[4096];
+    assert_int_equal(run_child("arrays", "49144", NULL, text, sizeof(text)), 0);
+    assert_int_equal(run_child("arrays", "49152 asked", NULL, text, sizeof(text)), 0);
+    assert_int_equal(run_child("arrays", "65528 asked", "SOFTGPU_SHARED=65536", text, sizeof(text)), 0);
+    assert_non_null(strstr(text, "ran"));
+    assert_int_not_equal(run_child("arrays", "65537 asked", "SOFTGPU_SHARED=65536", text, sizeof(text)), 0);
+    assert_int_not_equal(run_child("arrays", "65536", "SOFTGPU_SHARED=65536", text, sizeof(text)), 0);
+    if (WITH_ASAN)
+        return; /* arrays are not found */
+    check_ends("arrays", "49152",
+               "kernel test_dynamic_shared: 8 bytes of shared arrays and 49152 of dynamic shared "
+               "memory, the limit is 49152");
+    assert_int_not_equal(run_child("arrays", "65536 asked", "SOFTGPU_SHARED=65536", text, sizeof(text)), 0);
+    assert_non_null(strstr(text, "8 bytes of shared arrays and 65536 of dynamic shared memory, the limit is 65536"));
 }
 
 static void test_divergence(void **state)
@@ -1439,6 +1480,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_entry_points),
         cmocka_unit_test(test_failures),
         cmocka_unit_test(test_guards),
+        cmocka_unit_test(test_shared_memory_in_all),
         cmocka_unit_test(test_divergence),
         cmocka_unit_test(test_environment),
 #if WITH_TSAN

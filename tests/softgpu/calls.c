@@ -60,6 +60,7 @@ static void init(void)
 #endif
     sg.n_devices = (int)setting("SOFTGPU_DEVICES", 1, 0, SG_MAX_DEVICES);
     sg.memory = setting("SOFTGPU_MEMORY", (size_t)8 << 30, 0, (unsigned long)-1);
+    sg.shared = (unsigned)setting("SOFTGPU_SHARED", SG_SHARED_MOST, SG_SHARED_DEFAULT, SG_SHARED_MOST);
     sg.images = 7;
     const char *text = getenv("SOFTGPU_IMAGES");
     if (text && *text)

@@ -124,7 +124,6 @@ static const struct {
     { CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 7 },
     { CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 5 },
     { CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR, 228 << 10 },
-    { CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, SG_SHARED_MOST },
 };
 
 SG_API CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device)
@@ -137,6 +136,8 @@ SG_API CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, C
                 *value = attributes[i].value;
         if (attribute == CU_DEVICE_ATTRIBUTE_WARP_SIZE)
             *value = (int)sg.wave;
+        else if (attribute == CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)
+            *value = (int)sg.shared;
         else if (attribute == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID)
             *value = device + 1;
     }

@@ -50,8 +50,10 @@ typedef struct SoftgpuWorker {
     SoftgpuBlock block; /* softgpu_tls.block points here */
     SgFiber main, *current, *idle, *all;
     const SgLaunch *launch;
-    unsigned char *tls_at; /* of this library, on this thread: where shared arrays are */
-    size_t tls_size;
+    struct {
+        unsigned char *at;
+        size_t size;
+    } arrays[2]; /* where this thread has shared arrays of all kernels */
     unsigned n, started, ended;
     int descending; /* order in which threads start */
     unsigned n_ready, ready_head;
@@ -311,21 +313,38 @@ SG_API void softgpu_fence(void)
 /* ---- blocks ---- */
 
 #ifndef SOFTGPU_ASAN
+/** Shared arrays are what is thread-local, but for what this library has for itself. */
+static void set_arrays(Worker *w, unsigned char *at, size_t size)
+{
+    unsigned char *own = (unsigned char *)&softgpu_tls;
+    w->arrays[0].at = at;
+    w->arrays[0].size = size;
+    if (own < at || own >= at + size)
+        return;
+    w->arrays[0].size = (size_t)(own - at);
+    w->arrays[1].at = own + sizeof(softgpu_tls);
+    w->arrays[1].size = (size_t)(at + size - w->arrays[1].at);
+}
+
+/** Finds the program or library that has the kernel's code. */
 static int find_tls(struct dl_phdr_info *info, size_t size, void *opaque)
 {
     Worker *w = opaque;
-    const unsigned char *own = (unsigned char *)&softgpu_tls;
-    for (int i = 0; size >= offsetof(struct dl_phdr_info, dlpi_tls_data) + sizeof(void *) && i < info->dlpi_phnum;
-         i++) {
-        unsigned char *at = info->dlpi_tls_data;
-        size_t n = info->dlpi_phdr[i].p_memsz;
-        if (info->dlpi_phdr[i].p_type != PT_TLS || !at || own < at || own >= at + n)
-            continue;
-        w->tls_at = at;
-        w->tls_size = n;
-        return 1;
+    const uintptr_t code = (uintptr_t)w->launch->kernel->thread;
+    int found = 0;
+    size_t tls_size = 0;
+    if (size < offsetof(struct dl_phdr_info, dlpi_tls_data) + sizeof(void *))
+        return 0;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const uintptr_t start = (uintptr_t)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+        if (info->dlpi_phdr[i].p_type == PT_LOAD)
+            found |= code >= start && code < start + info->dlpi_phdr[i].p_memsz;
+        else if (info->dlpi_phdr[i].p_type == PT_TLS)
+            tls_size = info->dlpi_phdr[i].p_memsz;
     }
-    return 0;
+    if (found && info->dlpi_tls_data)
+        set_arrays(w, info->dlpi_tls_data, tls_size);
+    return found;
 }
 #endif
 
@@ -333,21 +352,34 @@ static int find_tls(struct dl_phdr_info *info, size_t size, void *opaque)
 static void poison_shared(Worker *w)
 {
 #ifndef SOFTGPU_ASAN
-    unsigned char *own = (unsigned char *)&softgpu_tls;
-    if (w->tls_at) {
-        memset(w->tls_at, SG_POISON, (size_t)(own - w->tls_at));
-        own += sizeof(softgpu_tls);
-        memset(own, SG_POISON, (size_t)(w->tls_at + w->tls_size - own));
-    }
+    for (int i = 0; i < 2; i++)
+        if (w->arrays[i].size)
+            memset(w->arrays[i].at, SG_POISON, w->arrays[i].size);
 #endif
     memset(w->shared, SG_POISON, w->launch->shared_bytes);
 }
+
+#ifndef SOFTGPU_ASAN
+/** Bytes of shared arrays that the block has written to: the device has them of all kernels, and not their sizes. */
+static unsigned count_arrays(const Worker *w)
+{
+    unsigned n = 0;
+    for (int i = 0; i < 2; i++)
+        for (size_t k = 0; k < w->arrays[i].size; k++)
+            n += w->arrays[i].at[k] != SG_POISON;
+    return n;
+}
+#endif
 
 static void check_shared(const Worker *w)
 {
 #ifdef SOFTGPU_ASAN
     (void)w; /* poisoned */
 #else
+    const unsigned arrays = count_arrays(w);
+    if (arrays + w->launch->shared_bytes > w->launch->shared_most)
+        sg_die("kernel %s: %u bytes of shared arrays and %u of dynamic shared memory, the limit is %u",
+               w->launch->kernel->name, arrays, w->launch->shared_bytes, w->launch->shared_most);
     for (unsigned i = 0; i < SHARED_GUARD; i++)
         if (w->shared[w->launch->shared_bytes + i] != SHARED_GUARD_BYTE)
             sg_die(
@@ -384,7 +416,7 @@ static void begin(Worker *w)
     __asan_unpoison_memory_region(w->shared, sizeof(w->shared));
     __asan_poison_memory_region(w->shared + l->shared_bytes, sizeof(w->shared) - l->shared_bytes);
 #else
-    w->tls_at = NULL;
+    memset(w->arrays, 0, sizeof(w->arrays));
     dl_iterate_phdr(find_tls, w);
     memset(w->shared + l->shared_bytes, SHARED_GUARD_BYTE, SHARED_GUARD);
 #endif

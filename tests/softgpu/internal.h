@@ -19,7 +19,7 @@ enum {
     SG_MAX_DEVICES = 8,
     SG_MAX_BLOCK = 1024,
     SG_MAX_WAVE = 64,
-    SG_SHARED_DEFAULT = 48 << 10, /* dynamic shared memory of a block: without asking, and at most */
+    SG_SHARED_DEFAULT = 48 << 10, /* shared memory of a block, arrays included: without asking, and at most */
     SG_SHARED_MOST = 227 << 10,
     SG_ALIGN = 512,   /* of device memory and pitches */
     SG_POISON = 0xcd, /* fills memory that nobody has written */
@@ -72,7 +72,8 @@ struct CUfunc_st {
     CUfunction next;
     CUmodule module;
     const SoftgpuKernel *kernel;
-    int shared_limit;
+    int shared_limit;     /* of dynamic shared memory */
+    uint32_t shared_most; /* with arrays */
 };
 
 /* ---- work ---- */
@@ -101,8 +102,9 @@ typedef struct SgFill {
 typedef struct SgLaunch {
     const SoftgpuKernel *kernel;
     uint32_t grid[3], block[3];
-    uint32_t shared_bytes;
-    void *args; /* owned */
+    uint32_t shared_bytes; /* dynamic */
+    uint32_t shared_most;  /* with arrays */
+    void *args;            /* owned */
 } SgLaunch;
 
 typedef enum SgWorkKind { SG_NOTHING, SG_COPY, SG_FILL, SG_LAUNCH, SG_GRAPH_RUN } SgWorkKind;
@@ -192,6 +194,7 @@ typedef struct SgState {
     uint64_t random;
     int n_devices;
     size_t memory, used[SG_MAX_DEVICES];
+    uint32_t shared;       /* most shared memory of a block */
     unsigned images;       /* bits: 1 PTX, 2 ELF, 4 fatbin */
     unsigned long flip_in; /* copies to pinned memory up to the one that is spoilt, or 0 */
     size_t flip_byte;      /* of it */

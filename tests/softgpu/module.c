@@ -123,7 +123,7 @@ SG_API CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const
         f->next = module->functions;
         f->module = module;
         f->kernel = k;
-        f->shared_limit = SG_SHARED_DEFAULT;
+        f->shared_limit = f->shared_most = SG_SHARED_DEFAULT;
         module->functions = f;
     }
     *function = f;
@@ -185,10 +185,11 @@ SG_API CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute att
         return sg_leave(err);
     if (attribute == CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT)
         return sg_leave(CUDA_SUCCESS);
-    if (attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES || value < 0 || value > SG_SHARED_MOST)
+    if (attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES || value < 0 || value > (int)sg.shared)
         return sg_leave(
             sg_complain(CUDA_ERROR_INVALID_VALUE, "%s: attribute %d = %d", function->kernel->name, attribute, value));
     function->shared_limit = value;
+    function->shared_most = sg.shared;
     return sg_leave(CUDA_SUCCESS);
 }
 
@@ -273,7 +274,11 @@ SG_API CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned gr
         return sg_leave(err);
     check_addresses(k, args, stream->object.context->device);
     SgWork work = { .kind = SG_LAUNCH,
-                    .launch = { k, { grid_x, grid_y, grid_z }, { block_x, block_y, block_z }, shared_bytes, NULL } };
+                    .launch = { .kernel = k,
+                                .grid = { grid_x, grid_y, grid_z },
+                                .block = { block_x, block_y, block_z },
+                                .shared_bytes = shared_bytes,
+                                .shared_most = function->shared_most } };
     work.launch.args = sg_alloc(k->args_size);
     memcpy(work.launch.args, args, k->args_size);
     return sg_leave(sg_enqueue(stream, &work, NULL));

@@ -12,6 +12,7 @@
  *   SOFTGPU_THREADS=N        threads that run blocks, the caller included (the number of processors, at most 16)
  *   SOFTGPU_DEVICES=N        devices, 0 to 8 (1)
  *   SOFTGPU_MEMORY=BYTES     memory of each device (8 GiB)
+ *   SOFTGPU_SHARED=BYTES     most shared memory of a block, 49152 to 232448 (232448); 49152 can be had without asking
  *   SOFTGPU_IMAGES=LIST      module images that load, out of ptx, elf, fatbin (all); others: error 209
  *   SOFTGPU_FAIL=N           the Nth driver call of the program fails
  *   SOFTGPU_FAIL=NAME:N      the Nth call of this entry point fails (cuMemAlloc_v2:3)
@@ -25,7 +26,8 @@
  *
  * What ends the program with a message and SIGABRT, because no error code would reach the test that caused it: a write
  * beside a buffer (looked for after each kernel, at each release and at exit), threads of a block that do not meet at
- * the same barrier or wave operation, a kernel given memory of another device. Misuse that a driver answers with an
+ * the same barrier or wave operation, a kernel given memory of another device, shared arrays (as far as they are
+ * written to) that together with dynamic shared memory exceed the limit. Misuse that a driver answers with an
  * error code is answered with that code, explained in a line on standard error.
  *
  * Releasing calls (free, destroy, unload, release, pop) that are made to fail do their work all the same, as a driver's
