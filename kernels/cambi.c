@@ -16,8 +16,6 @@
 #include "kernels/gpu.h"
 #include "kernels/samples.h"
 
-#define BLOCK VG_CAMBI_BLOCK
-
 GPU_CONST uint8_t cambi_weights[] = VG_CAMBI_WEIGHTS;
 
 /* Words in arrays of pixels or counts. */
@@ -87,8 +85,7 @@ GPU_FN void cambi_store_cell(const VgCambiScale *scale, int32_t x, int32_t y, Ca
 {
     cambi_join(&extremes, VG_CAMBI_CELL_COLUMNS);
     if (gpu_lane() % VG_CAMBI_CELL_COLUMNS == 0 && cambi_inside(scale, x, y))
-        ((GPU_GLOBAL uint32_t *)
-             scale->cells)[y / VG_CAMBI_CELL_ROWS * scale->cells_pitch + x / VG_CAMBI_CELL_COLUMNS] =
+        ((GPU_GLOBAL uint32_t *)scale->cells)[y / VG_CAMBI_CELL_ROWS * scale->cells_pitch + x / VG_CAMBI_CELL_COLUMNS] =
             (VG_CAMBI_EMPTY_CELL - extremes.lowest) | extremes.highest << 16;
 }
 
@@ -106,7 +103,7 @@ GPU_FN void cambi_store_cell(const VgCambiScale *scale, int32_t x, int32_t y, Ca
 /* Threads load groups of four columns, so many rows each. */
 #define LOAD_GROUPS (TILE_PITCH / 4)
 #define LOAD_ROWS   6
-#if LOAD_GROUPS * ((TILE_ROWS + LOAD_ROWS - 1) / LOAD_ROWS) > BLOCK
+#if LOAD_GROUPS * ((TILE_ROWS + LOAD_ROWS - 1) / LOAD_ROWS) > VG_CAMBI_BLOCK
 #error "not enough threads to load a tile"
 #endif
 
@@ -132,8 +129,7 @@ GPU_FN CambiSamples cambi_load(const VgCambiArgs *args, int32_t x, int32_t y, co
 {
     const int32_t width = args->params.sides[args->side].width;
     const int32_t line = cambi_clamp(y, args->params.sides[args->side].height);
-    const uint64_t row =
-        gpu_row(&args->luma, args->rows ? (int32_t)gpu_load16(args->rows + 2 * (uint64_t)line) : line);
+    const uint64_t row = gpu_row(&args->luma, args->rows ? (int32_t)gpu_load16(args->rows + 2 * (uint64_t)line) : line);
     CambiSamples samples = { { 0, 0 }, 0 };
 
     if (args->luma.vector && x >= 0 && x + 4 <= width) {
@@ -218,7 +214,7 @@ GPU_FN void cambi_compare(const VgCambiArgs *args, const uint16_t *tile, uint16_
     int32_t row = (int32_t)gpu_tid(0) / (16 * EQUAL_WORDS), column = (int32_t)gpu_tid(0) % (16 * EQUAL_WORDS);
 
     /* All threads stay to the end: lanes vote. */
-    for (int32_t i = 0; i < EQUAL_ROWS * 16 * EQUAL_WORDS; i += BLOCK) {
+    for (int32_t i = 0; i < EQUAL_ROWS * 16 * EQUAL_WORDS; i += VG_CAMBI_BLOCK) {
         const int32_t x = first_x - VG_CAMBI_MASK_HALF + column, y = first_y - VG_CAMBI_MASK_HALF + row;
         int same = 0;
         if (row < EQUAL_ROWS && column < EQUAL_COLUMNS && (uint32_t)x < (uint32_t)width &&
@@ -230,8 +226,8 @@ GPU_FN void cambi_compare(const VgCambiArgs *args, const uint16_t *tile, uint16_
         const uint64_t votes = gpu_ballot(same);
         if (gpu_lane() % 16 == 0 && row < EQUAL_ROWS)
             equal[row][column / 16] = (uint16_t)(votes >> gpu_lane());
-        column += BLOCK % (16 * EQUAL_WORDS);
-        row += BLOCK / (16 * EQUAL_WORDS) + (column >= 16 * EQUAL_WORDS);
+        column += VG_CAMBI_BLOCK % (16 * EQUAL_WORDS);
+        row += VG_CAMBI_BLOCK / (16 * EQUAL_WORDS) + (column >= 16 * EQUAL_WORDS);
         column -= column >= 16 * EQUAL_WORDS ? 16 * EQUAL_WORDS : 0;
     }
 }
@@ -251,7 +247,7 @@ GPU_FN void cambi_first_scale(const VgCambiArgs *args, const uint16_t *tile, con
                               const int stride)
 {
     const int columns = VG_CAMBI_TILE_COLUMNS / stride;
-    const int n_rows = VG_CAMBI_TILE_ROWS / stride * columns / BLOCK;
+    const int n_rows = VG_CAMBI_TILE_ROWS / stride * columns / VG_CAMBI_BLOCK;
     const VgCambiScale *const scale = &args->scales[0];
     const int32_t column = (int32_t)gpu_tid(0) % columns, row = (int32_t)gpu_tid(0) / columns * n_rows;
     const int32_t x = (int32_t)gpu_bid(0) * columns + column;
@@ -280,8 +276,8 @@ GPU_FN void cambi_first_scale(const VgCambiArgs *args, const uint16_t *tile, con
             sum += equals[r * stride + i];
         modes[r + 2] = cambi_mode_along(pixels + (r + 1) * stride * TILE_PITCH, before, at, after);
         const int first_or_last = y + r == 0 || y + r == scale->height - 1;
-        const int32_t level = first_or_last ? pixels[r * stride * TILE_PITCH + at]
-                                            : vg_cambi_mode3(modes[r], modes[r + 1], modes[r + 2]);
+        const int32_t level =
+            first_or_last ? pixels[r * stride * TILE_PITCH + at] : vg_cambi_mode3(modes[r], modes[r + 1], modes[r + 2]);
         const uint32_t pixel = (uint32_t)level | (sum > mask_index ? VG_CAMBI_MASKED : 0);
         if (cambi_inside(scale, x, y + r)) {
             cambi_store_pixel(scale, x, y + r, pixel);
@@ -326,7 +322,7 @@ GPU_FN void cambi_make_planes(const VgCambiArgs *args, const int stride)
     gpu_barrier();
     cambi_compare(args, tile, equal, first_x, first_y);
     gpu_barrier();
-    cambi_first_scale(args, tile, (const uint16_t(*)[EQUAL_WORDS]) equal, stride);
+    cambi_first_scale(args, tile, (const uint16_t(*)[EQUAL_WORDS])equal, stride);
 }
 
 GPU_KERNEL_RESIDENT(cambi_planes, VgCambiArgs, VG_CAMBI_BLOCK, 4)
@@ -347,7 +343,7 @@ GPU_KERNEL(cambi_largest, VgCambiArgs, VG_CAMBI_BLOCK)
 
     for (int32_t y = (int32_t)gpu_bid(0); y < args.params.height; y += (int32_t)gpu_grid(0)) {
         const uint64_t row = gpu_row(&args.luma, y);
-        for (int32_t x = (int32_t)gpu_tid(0); x < args.params.width; x += BLOCK)
+        for (int32_t x = (int32_t)gpu_tid(0); x < args.params.width; x += VG_CAMBI_BLOCK)
             largest = cambi_larger(largest, (uint32_t)gpu_row_sample(&args.luma, row, x));
     }
     cambi_add_largest(&args, largest);
@@ -398,7 +394,7 @@ GPU_FN void cambi_filter_own(const VgCambiArgs *args, const CambiRegion *region,
 {
     const VgCambiScale *const scale = &args->scales[s];
     const int across = OWN_COLUMNS(s) / VG_CAMBI_CELL_COLUMNS, cells = across * (OWN_ROWS(s) / VG_CAMBI_CELL_ROWS);
-    const int at_once = BLOCK / VG_CAMBI_CELL_COLUMNS;
+    const int at_once = VG_CAMBI_BLOCK / VG_CAMBI_CELL_COLUMNS;
 
     for (int first = 0; first < cells; first += at_once) { /* all threads stay to the end: lanes shuffle */
         const int cell = first + (int)gpu_tid(0) / VG_CAMBI_CELL_COLUMNS;
@@ -412,9 +408,7 @@ GPU_FN void cambi_filter_own(const VgCambiArgs *args, const CambiRegion *region,
 
         GPU_UNROLL
         for (int r = 0; r < VG_CAMBI_CELL_ROWS + 2; r++)
-            modes[r] = inside && y + r >= 1 && y + r <= height
-                           ? cambi_region_mode(scale, region, x, y + r - 1, s)
-                           : 0;
+            modes[r] = inside && y + r >= 1 && y + r <= height ? cambi_region_mode(scale, region, x, y + r - 1, s) : 0;
         GPU_UNROLL
         for (int r = 0; r < VG_CAMBI_CELL_ROWS; r++) {
             if (!inside || y + r >= height)
@@ -437,19 +431,18 @@ GPU_FN void cambi_filter_around(const VgCambiArgs *args, const CambiRegion *regi
 {
     const VgCambiScale *const scale = &args->scales[s];
 
-    for (int i = (int)gpu_tid(0); i < REGION_PIXELS(s + 1); i += BLOCK) {
+    for (int i = (int)gpu_tid(0); i < REGION_PIXELS(s + 1); i += VG_CAMBI_BLOCK) {
         const int32_t column = i % REGION_COLUMNS(s + 1), row = i / REGION_COLUMNS(s + 1);
         const int32_t x = 2 * (next->x + column), y = 2 * (next->y + row);
-        const int own = (uint32_t)(column - MARGIN_BEFORE(s + 1)) < OWN_COLUMNS(s + 1) &&
-                        (uint32_t)(row - MARGIN_BEFORE(s + 1)) < OWN_ROWS(s + 1);
+        const int own = (uint32_t)(column - MARGIN_BEFORE(s + 1)) < (uint32_t)OWN_COLUMNS(s + 1) &&
+                        (uint32_t)(row - MARGIN_BEFORE(s + 1)) < (uint32_t)OWN_ROWS(s + 1);
         if (own || !cambi_inside(scale, x, y))
             continue;
         uint32_t pixel = cambi_region_pixel(region, x, y, s);
         if (y > 0 && y < scale->height - 1)
-            pixel = (pixel & VG_CAMBI_MASKED) |
-                    (uint32_t)vg_cambi_mode3(cambi_region_mode(scale, region, x, y - 1, s),
-                                             cambi_region_mode(scale, region, x, y, s),
-                                             cambi_region_mode(scale, region, x, y + 1, s));
+            pixel = (pixel & VG_CAMBI_MASKED) | (uint32_t)vg_cambi_mode3(cambi_region_mode(scale, region, x, y - 1, s),
+                                                                         cambi_region_mode(scale, region, x, y, s),
+                                                                         cambi_region_mode(scale, region, x, y + 1, s));
         next->pixels[i] = (uint16_t)pixel;
     }
 }
@@ -458,11 +451,10 @@ GPU_FN void cambi_load_region(const VgCambiArgs *args, const CambiRegion *region
 {
     const VgCambiScale *const before = &args->scales[0];
 
-    for (int i = (int)gpu_tid(0); i < REGION_PIXELS(1); i += BLOCK) {
+    for (int i = (int)gpu_tid(0); i < REGION_PIXELS(1); i += VG_CAMBI_BLOCK) {
         const int32_t x = 2 * (region->x + i % REGION_COLUMNS(1)), y = 2 * (region->y + i / REGION_COLUMNS(1));
         if (cambi_inside(before, x, y))
-            region->pixels[i] =
-                (uint16_t)gpu_load16(before->pixels + 2 * (uint64_t)((int64_t)y * before->pitch + x));
+            region->pixels[i] = (uint16_t)gpu_load16(before->pixels + 2 * (uint64_t)((int64_t)y * before->pitch + x));
     }
 }
 
@@ -528,8 +520,7 @@ GPU_FN void cambi_find_levels(CambiStrip *strip, const uint32_t block_size, cons
     const int32_t across = left < columns / VG_CAMBI_CELL_COLUMNS ? left : columns / VG_CAMBI_CELL_COLUMNS;
     const int32_t down = (strip->end_y - strip->first_y + VG_CAMBI_CELL_ROWS - 1) / VG_CAMBI_CELL_ROWS;
     const uint64_t cells =
-        strip->scale.cells +
-        4 * (uint64_t)(strip->first_y / VG_CAMBI_CELL_ROWS * strip->scale.cells_pitch + first);
+        strip->scale.cells + 4 * (uint64_t)(strip->first_y / VG_CAMBI_CELL_ROWS * strip->scale.cells_pitch + first);
     CambiExtremes extremes = { 0, 0 };
 
     if (gpu_tid(0) == 0)
@@ -689,7 +680,7 @@ GPU_FN float cambi_value(const VgCambiArgs *args, uint32_t own, uint32_t above, 
 
 /* A task: slot, octet, which of the octet's pixels, and the first difference that counts. */
 #define TASK(slot, octet, pixels, first) ((slot) | (octet) << 12 | (pixels) << 16 | (uint32_t)(first) << 24)
-#define TASK_SLOT(task)                  ((task) & 0xfff)
+#define TASK_SLOT(task)                  ((task)&0xfff)
 #define TASK_OCTET(task)                 ((task) >> 12 & 0xf)
 #define TASK_PIXELS(task)                ((task) >> 16 & 0xff)
 #define TASK_FIRST(task)                 ((int32_t)((task) >> 24))
@@ -870,7 +861,6 @@ GPU_FN CambiOctet cambi_count_octet(const uint8_t *row, const int halo, uint32_t
     uint32_t inner = gpu_dp4a(middle, ones << (8 * spare), 0), last = (uint32_t)(word1 >> 32);
     CambiOctet octet;
 
-    GPU_UNROLL
     for (int i = 2; i < halo / 4; i++) {
         const uint64_t word = words[i];
         inner = gpu_dp4a(last, ones, inner);
@@ -902,9 +892,8 @@ GPU_FN void cambi_store_octet(uint16_t *windows, const CambiOctet *octet, uint32
     if (pixels == 0xff) {
         GPU_UNROLL
         for (int i = 0; i < 2; i++)
-            ((CambiWord *)windows)[i] =
-                (uint64_t)(octet->counts[4 * i + 2] | octet->counts[4 * i + 3] << 16) << 32 |
-                (octet->counts[4 * i] | octet->counts[4 * i + 1] << 16);
+            ((CambiWord *)windows)[i] = (uint64_t)(octet->counts[4 * i + 2] | octet->counts[4 * i + 3] << 16) << 32 |
+                                        (octet->counts[4 * i] | octet->counts[4 * i + 1] << 16);
         return;
     }
     GPU_UNROLL
@@ -938,7 +927,6 @@ GPU_FN float cambi_strip_value(const VgCambiArgs *args, const CambiCounts *count
     const uint32_t own = windows[0];
     float largest = 0;
 
-    GPU_UNROLL
     for (int32_t d = n; d >= 1; d--) {
         const uint16_t *const others = windows + (2 * (n - d) + 1) * STRIP_COLUMNS;
         if (d < first)
@@ -1071,7 +1059,7 @@ GPU_KERNEL_RESIDENT(cambi_count, VgCambiArgs, VG_CAMBI_STRIP_BLOCK, 3)
 GPU_FN void cambi_move_plainly(const VgCambiScale *scale, const CambiBand *band, uint16_t *columns, int32_t first_x,
                                int32_t pitch, int32_t y, int32_t one)
 {
-    for (int32_t column = (int32_t)gpu_tid(0); column < pitch; column += BLOCK) {
+    for (int32_t column = (int32_t)gpu_tid(0); column < pitch; column += VG_CAMBI_BLOCK) {
         const uint32_t slot = cambi_slot(band, cambi_pixel(scale, first_x + column, y));
         if (slot < (uint32_t)band->levels)
             columns[slot * (uint32_t)pitch + (uint32_t)column] =
@@ -1084,7 +1072,7 @@ GPU_FN void cambi_count_windows(const CambiStrip *strip, const CambiBand *band, 
 {
     const int32_t pitch = VG_CAMBI_PLAIN_PITCH(half);
 
-    for (int32_t i = (int32_t)gpu_tid(0); i < (2 * band->n + 1) * VG_CAMBI_PLAIN_COLUMNS; i += BLOCK) {
+    for (int32_t i = (int32_t)gpu_tid(0); i < (2 * band->n + 1) * VG_CAMBI_PLAIN_COLUMNS; i += VG_CAMBI_BLOCK) {
         const int32_t column = i % VG_CAMBI_PLAIN_COLUMNS, difference = i / VG_CAMBI_PLAIN_COLUMNS - band->n;
         const uint32_t slot = cambi_slot(band, cambi_pixel(&strip->scale, strip->first_x + column, y));
         uint32_t count = 0;
@@ -1109,8 +1097,8 @@ GPU_FN void cambi_value_windows(const VgCambiArgs *args, const CambiStrip *strip
     const uint32_t pixel = cambi_pixel(&strip->scale, x, y);
     const int32_t first = cambi_first_of_slot(band, first_differences, cambi_slot(band, pixel));
     for (int32_t d = first; d <= n; d++) {
-        const float value = cambi_value(args, own[0], own[d * VG_CAMBI_PLAIN_COLUMNS],
-                                        own[-d * VG_CAMBI_PLAIN_COLUMNS], d, 1);
+        const float value =
+            cambi_value(args, own[0], own[d * VG_CAMBI_PLAIN_COLUMNS], own[-d * VG_CAMBI_PLAIN_COLUMNS], d, 1);
         largest = value > largest ? value : largest;
     }
     if (first <= n || (band->is_first && !cambi_has_values(args, pixel)))
@@ -1128,9 +1116,9 @@ GPU_FN void cambi_march_plainly(const VgCambiArgs *args, const CambiStrip *strip
     uint8_t *const first_differences = (uint8_t *)(columns + band->levels * pitch);
 
     gpu_barrier();
-    for (int32_t i = (int32_t)gpu_tid(0); i < band->levels * pitch; i += BLOCK)
+    for (int32_t i = (int32_t)gpu_tid(0); i < band->levels * pitch; i += VG_CAMBI_BLOCK)
         columns[i] = 0;
-    cambi_list_differences(args, band, first_differences, BLOCK);
+    cambi_list_differences(args, band, first_differences, VG_CAMBI_BLOCK);
     gpu_barrier();
     /* A thread's columns are its own. */
     for (int32_t y = strip->first_y - half; y < strip->first_y + half; y++)
@@ -1150,13 +1138,13 @@ GPU_FN void cambi_march_plainly(const VgCambiArgs *args, const CambiStrip *strip
 /* The widest windows and the smallest. */
 GPU_KERNEL(cambi_count_plainly, VgCambiArgs, VG_CAMBI_BLOCK)
 {
-    const CambiStrip strip = cambi_strip_of_block(&args, BLOCK, VG_CAMBI_PLAIN_COLUMNS);
+    const CambiStrip strip = cambi_strip_of_block(&args, VG_CAMBI_BLOCK, VG_CAMBI_PLAIN_COLUMNS);
     const int32_t n = args.params.n_differences;
     CambiBand band = { strip.lowest - n, args.levels, n, 1 };
     CambiTotals totals = { 0, 0, 0 };
 
     if (strip.lowest > strip.highest) {
-        cambi_store_zeros(&strip, BLOCK, VG_CAMBI_PLAIN_COLUMNS);
+        cambi_store_zeros(&strip, VG_CAMBI_BLOCK, VG_CAMBI_PLAIN_COLUMNS);
         return;
     }
     for (; band.first + n <= strip.highest; band.first += band.levels - 2 * n) {
@@ -1172,9 +1160,9 @@ GPU_KERNEL(cambi_count_plainly, VgCambiArgs, VG_CAMBI_BLOCK)
 GPU_KERNEL(cambi_heatmaps, VgCambiArgs, VG_CAMBI_BLOCK)
 {
     const VgCambiScale scale = args.scales[gpu_bid(1)];
-    const int64_t n = (int64_t)scale.width * scale.height, threads = (int64_t)gpu_grid(0) * BLOCK;
+    const int64_t n = (int64_t)scale.width * scale.height, threads = (int64_t)gpu_grid(0) * VG_CAMBI_BLOCK;
 
-    for (int64_t i = (int64_t)gpu_bid(0) * BLOCK + gpu_tid(0); i < n; i += threads)
+    for (int64_t i = (int64_t)gpu_bid(0) * VG_CAMBI_BLOCK + gpu_tid(0); i < n; i += threads)
         ((GPU_GLOBAL uint16_t *)scale.heatmap)[i] =
             vg_cambi_heatmap(gpu_loadf(scale.values + 4 * (uint64_t)i), args.heatmap_factor);
 }
@@ -1191,13 +1179,12 @@ GPU_KERNEL(cambi_tables, VgCambiTablesArgs, VG_CAMBI_BLOCK)
         const float ratio = vg_cambi_ratio(args.size[thread], args.resampled_size[thread]);
         float position = vg_cambi_position(ratio);
         for (int32_t i = 0; i < args.resampled_size[thread]; i++) {
-            ((GPU_GLOBAL uint16_t *)args.nearest[thread])[i] =
-                (uint16_t)vg_cambi_nearest(position, args.size[thread]);
+            ((GPU_GLOBAL uint16_t *)args.nearest[thread])[i] = (uint16_t)vg_cambi_nearest(position, args.size[thread]);
             position += ratio;
         }
         return;
     }
-    for (int32_t i = ((int32_t)gpu_bid(0) - 1) * BLOCK + thread; i < args.n_reciprocals;
-         i += ((int32_t)gpu_grid(0) - 1) * BLOCK)
+    for (int32_t i = ((int32_t)gpu_bid(0) - 1) * VG_CAMBI_BLOCK + thread; i < args.n_reciprocals;
+         i += ((int32_t)gpu_grid(0) - 1) * VG_CAMBI_BLOCK)
         ((GPU_GLOBAL float *)args.reciprocals)[i] = vg_cambi_reciprocal(i);
 }

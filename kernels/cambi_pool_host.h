@@ -13,8 +13,12 @@
 
 /** Names of the kernels, for the metric's list. */
 #define VG_CAMBI_POOL_KERNELS                                                                                          \
-    "cambi_pool_bins", "cambi_pool_select", "cambi_pool_round", "cambi_pool_finish", "cambi_pool_chunks",              \
-        "cambi_pool_ordered"
+    { "cambi_pool_bins", VG_CAMBI_HIGH_BINS * sizeof(uint16_t) },                                                      \
+        { "cambi_pool_select", VG_CAMBI_LOW_BINS * sizeof(uint16_t) }, { "cambi_pool_round", VG_CAMBI_ROUND_SHARED },  \
+        { "cambi_pool_finish", VG_CAMBI_FINISH_SHARED }, { "cambi_pool_chunks", 0 },                                   \
+    {                                                                                                                  \
+        "cambi_pool_ordered", 0                                                                                        \
+    }
 
 /** What is tuned, and what tests change. */
 typedef struct VgCambiPoolTuning {
