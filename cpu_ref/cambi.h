@@ -14,8 +14,6 @@
 #include "cpu_ref/plane.h"
 #include "shared_math/cambi.h"
 
-#define VG_CAMBI_MASKED 0x8000
-
 /** Levels -32 to VG_CAMBI_TOP_LEVEL + 32: those of pixels, and those that are looked for around them. */
 #define VG_CAMBI_LEVELS (VG_CAMBI_TOP_LEVEL + 1 + 2 * VG_CAMBI_MOST_DIFFERENCES)
 

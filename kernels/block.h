@@ -30,6 +30,56 @@ GPU_FN uint64_t gpu_block_sum64(uint64_t v, const uint32_t block_size)
     return v;
 }
 
+/** Union of the bits of v over the block, in thread 0. */
+GPU_FN uint64_t gpu_block_or64(uint64_t v, const uint32_t block_size)
+{
+    GPU_SHARED uint64_t parts[GPU_MAX_WAVES];
+    const uint32_t wave = gpu_wave();
+
+    for (uint32_t by = wave / 2; by; by /= 2)
+        v |= gpu_shfl_down64(v, by);
+    gpu_barrier(); /* the array may still be read by an earlier call */
+    if (gpu_lane() == 0)
+        parts[gpu_tid(0) / wave] = v;
+    gpu_barrier();
+    if (gpu_tid(0) == 0)
+        for (uint32_t i = 1; i < block_size / wave; i++)
+            v |= parts[i];
+    return v;
+}
+
+/** Sum of v over the lanes before this one and itself. */
+GPU_FN uint32_t gpu_wave_scan32(uint32_t v)
+{
+    GPU_UNROLL
+    for (uint32_t by = 1; by < 64; by *= 2) {
+        if (by >= gpu_wave())
+            break;
+        const uint32_t other = gpu_shfl_up32(v, by);
+        v += gpu_lane() >= by ? other : 0;
+    }
+    return v;
+}
+
+/** Sum of v over the threads before this one; that over all is stored to `total`. */
+GPU_FN uint32_t gpu_block_scan32(uint32_t v, uint32_t *total, const uint32_t block_size)
+{
+    GPU_SHARED uint32_t parts[GPU_MAX_WAVES];
+    const uint32_t wave = gpu_wave(), own = gpu_tid(0) / wave, sum = gpu_wave_scan32(v);
+    uint32_t before = sum - v, all = 0;
+
+    gpu_barrier(); /* the array may still be read by an earlier call */
+    if (gpu_lane() == wave - 1)
+        parts[own] = sum;
+    gpu_barrier();
+    for (uint32_t w = 0; w < block_size / wave; w++) {
+        before += w < own ? parts[w] : 0;
+        all += parts[w];
+    }
+    *total = all;
+    return before;
+}
+
 /**
  * Sums of n doubles each over the block, in trees of fixed shape. sums[i] is valid in the first lane of wave i % (waves
  * of the block). n is at most GPU_MAX_SUMS, and block_size / wave at most GPU_MAX_SUM_WAVES.

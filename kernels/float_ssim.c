@@ -14,6 +14,7 @@
 #include "kernels/block.h"
 #include "kernels/float_ssim_args.h"
 #include "kernels/gpu.h"
+#include "kernels/ordered.h"
 #include "kernels/samples.h"
 
 #define BLOCK   VG_FLOAT_SSIM_BLOCK
@@ -249,180 +250,37 @@ GPU_KERNEL_RESIDENT(float_ssim_decimate_products, VgFloatSsimArgs, VG_FLOAT_SSIM
 
 /* ---- Sums in order ------------------------------------------------------------------------------------------------ */
 
-GPU_FN GPU_GLOBAL VgFloatSsimChunk *chunks_of(const VgFloatSsimArgs *args, int sum)
-{
-    return (GPU_GLOBAL VgFloatSsimChunk *)args->chunks + (int64_t)sum * args->n_chunks;
-}
-
 GPU_FN GPU_GLOBAL double *terms_of(const VgFloatSsimArgs *args, int sum)
 {
     return (GPU_GLOBAL double *)args->terms + sum * args->windows;
 }
 
-/* The terms' sums by sign, chunk by chunk: block `block` of n_blocks, a wave a chunk. */
+GPU_FN GpuOrdered ordered_of(const VgFloatSsimArgs *args, int sum)
+{
+    GpuOrdered o;
+    o.terms = args->terms + (uint64_t)(sum * args->windows) * sizeof(double);
+    o.chunks = args->chunks + (uint64_t)sum * args->n_chunks * sizeof(VgOrderedChunk);
+    o.n = args->windows;
+    o.n_chunks = args->n_chunks;
+    return o;
+}
+
 GPU_FN void ordered_sums(const VgFloatSsimArgs *args, int sum, uint32_t block, uint32_t n_blocks)
 {
-    const GPU_GLOBAL double *const terms = terms_of(args, sum);
-    const uint32_t wave = gpu_wave(), waves = BLOCK / wave;
-
-    GPU_ROLL
-    for (uint32_t c = block * waves + gpu_tid(0) / wave; c < args->n_chunks; c += n_blocks * waves) {
-        const int64_t first = (int64_t)c * VG_ORDERED_CHUNK;
-        double positive = 0, negative = 0;
-        for (uint32_t i = gpu_lane(); i < VG_ORDERED_CHUNK; i += wave) {
-            const double term = first + i < args->windows ? terms[first + i] : 0;
-            positive += term > 0 ? term : 0;
-            negative += term < 0 ? term : 0;
-        }
-        for (uint32_t by = wave / 2; by; by /= 2) {
-            positive += vg_bits_double(gpu_shfl_down64(vg_double_bits(positive), by));
-            negative += vg_bits_double(gpu_shfl_down64(vg_double_bits(negative), by));
-        }
-        if (gpu_lane() == 0) {
-            chunks_of(args, sum)[c].positive = positive;
-            chunks_of(args, sum)[c].negative = negative;
-        }
-    }
+    const GpuOrdered o = ordered_of(args, sum);
+    gpu_ordered_sums(&o, 0, block, n_blocks, BLOCK);
 }
 
-/* One block: which chunks are regular, from the sums before each. */
 GPU_FN void ordered_exponents(const VgFloatSsimArgs *args, int sum)
 {
-    GPU_SHARED double starts[BLOCK], magnitudes[BLOCK];
-    GPU_GLOBAL VgFloatSsimChunk *const chunks = chunks_of(args, sum);
-    const uint32_t each = (args->n_chunks + BLOCK - 1) / BLOCK;
-    const uint32_t first = gpu_tid(0) * each;
-    double start = 0, magnitude = 0;
-
-    GPU_ROLL
-    for (uint32_t c = first; c < first + each && c < args->n_chunks; c++) {
-        start += chunks[c].positive + chunks[c].negative;
-        magnitude += chunks[c].positive - chunks[c].negative;
-    }
-    gpu_barrier();
-    starts[gpu_tid(0)] = start;
-    magnitudes[gpu_tid(0)] = magnitude;
-    gpu_barrier();
-    start = 0;
-    magnitude = 0;
-    GPU_ROLL
-    for (uint32_t i = 0; i < gpu_tid(0); i++) {
-        start += starts[i];
-        magnitude += magnitudes[i];
-    }
-    GPU_ROLL
-    for (uint32_t c = first; c < first + each && c < args->n_chunks; c++) {
-        const double positive = chunks[c].positive, negative = chunks[c].negative;
-        magnitude += positive - negative;
-        chunks[c].exponent = vg_ordered_exponent(start, positive, negative, magnitude);
-        start += positive + negative;
-    }
+    const GpuOrdered o = ordered_of(args, sum);
+    gpu_ordered_exponents(&o, GPU_ORDERED_ANY, BLOCK);
 }
 
-/* Joins the lanes' runs in order; lane 0 has the result. */
-GPU_FN VgOrderedPair ordered_join(VgOrderedPair run)
-{
-    GPU_ROLL
-    for (uint32_t by = 1; by < gpu_wave(); by *= 2) {
-        VgOrderedPair then;
-        then.even = (int64_t)gpu_shfl_down64((uint64_t)run.even, by);
-        then.odd = (int64_t)gpu_shfl_down64((uint64_t)run.odd, by);
-        run = vg_ordered_join(run, then);
-    }
-    return run;
-}
-
-/* What each regular chunk adds. */
 GPU_FN void ordered_runs(const VgFloatSsimArgs *args, int sum, uint32_t block, uint32_t n_blocks)
 {
-    const GPU_GLOBAL double *const terms = terms_of(args, sum);
-    GPU_GLOBAL VgFloatSsimChunk *const chunks = chunks_of(args, sum);
-    const uint32_t wave = gpu_wave(), waves = BLOCK / wave, each = VG_ORDERED_CHUNK / wave;
-
-    for (uint32_t c = block * waves + gpu_tid(0) / wave; c < args->n_chunks; c += n_blocks * waves) {
-        const int64_t first = (int64_t)c * VG_ORDERED_CHUNK + gpu_lane() * each;
-        const int32_t exponent = chunks[c].exponent;
-        VgOrderedPair run = { 0, 0 };
-        if (exponent == VG_ORDERED_IRREGULAR)
-            continue;
-        const double scale = vg_ordered_scale(exponent);
-        GPU_ROLL
-        for (int64_t i = first; i < first + each && i < args->windows; i++)
-            run = vg_ordered_append(run, terms[i], scale);
-        run = ordered_join(run);
-        if (gpu_lane() == 0) {
-            chunks[c].run.even = run.even;
-            chunks[c].run.odd = run.odd;
-        }
-    }
-}
-
-GPU_FN uint64_t shfl_idx64(uint64_t v, uint32_t lane)
-{
-    return (uint64_t)gpu_shfl_idx32((uint32_t)(v >> 32), lane) << 32 | gpu_shfl_idx32((uint32_t)v, lane);
-}
-
-GPU_FN VgOrderedPair run_of_lane(VgOrderedPair run, uint32_t lane)
-{
-    VgOrderedPair other;
-    other.even = (int64_t)shfl_idx64((uint64_t)run.even, lane);
-    other.odd = (int64_t)shfl_idx64((uint64_t)run.odd, lane);
-    return other;
-}
-
-/* One wave: adds an irregular chunk's terms one by one. The lanes load them, a wave's width ahead of the additions. */
-GPU_FN double ordered_chunk(const VgFloatSsimArgs *args, const GPU_GLOBAL double *terms, int64_t start, double total)
-{
-    const int64_t end = start + VG_ORDERED_CHUNK < args->windows ? start + VG_ORDERED_CHUNK : args->windows;
-    int64_t i = start + gpu_lane();
-    uint64_t ahead = i < end ? vg_double_bits(terms[i]) : 0;
-
-    GPU_ROLL
-    for (int64_t at = start; at < end; at += gpu_wave()) {
-        const uint64_t now = ahead;
-        i += gpu_wave();
-        ahead = i < end ? vg_double_bits(terms[i]) : 0;
-        GPU_UNROLL
-        for (uint32_t lane = 0; lane < gpu_wave(); lane++)
-            total += vg_bits_double(shfl_idx64(now, lane)); /* beyond the end 0, which changes nothing */
-    }
-    return total;
-}
-
-/* One wave: the serial sum, a wave of chunks at once where all are regular in one binade. */
-GPU_FN double ordered_fold(const VgFloatSsimArgs *args, int sum)
-{
-    const GPU_GLOBAL double *const terms = terms_of(args, sum);
-    const GPU_GLOBAL VgFloatSsimChunk *const chunks = chunks_of(args, sum);
-    const uint32_t wave = gpu_wave();
-    double total = 0;
-
-    GPU_ROLL
-    for (uint32_t base = 0; base < args->n_chunks; base += wave) {
-        const uint32_t c = base + gpu_lane();
-        const int32_t exponent = c < args->n_chunks ? chunks[c].exponent : VG_ORDERED_IRREGULAR;
-        VgOrderedPair run = { 0, 0 };
-        if (exponent != VG_ORDERED_IRREGULAR) {
-            run.even = chunks[c].run.even;
-            run.odd = chunks[c].run.odd;
-        }
-        const int32_t first = (int32_t)gpu_shfl_idx32((uint32_t)exponent, 0);
-        if (first != VG_ORDERED_IRREGULAR && gpu_ballot(c < args->n_chunks && exponent != first) == 0) {
-            total = vg_ordered_apply(total, run_of_lane(ordered_join(run), 0), first);
-            continue;
-        }
-        GPU_ROLL
-        for (uint32_t lane = 0; lane < wave && base + lane < args->n_chunks; lane++) {
-            const int32_t own = (int32_t)gpu_shfl_idx32((uint32_t)exponent, lane);
-            const VgOrderedPair its = run_of_lane(run, lane);
-            if (own != VG_ORDERED_IRREGULAR) {
-                total = vg_ordered_apply(total, its, own);
-                continue;
-            }
-            total = ordered_chunk(args, terms, (int64_t)(base + lane) * VG_ORDERED_CHUNK, total);
-        }
-    }
-    return total;
+    const GpuOrdered o = ordered_of(args, sum);
+    gpu_ordered_runs(&o, 0, block, n_blocks, BLOCK);
 }
 
 GPU_FN void store_mean(const VgFloatSsimArgs *args, int sum, float mean)
@@ -438,7 +296,8 @@ GPU_FN void ordered_finish(const VgFloatSsimArgs *args, uint32_t undecided)
     GPU_ROLL
     for (int sum = 0; sum < 4; sum++)
         if (undecided >> sum & 1) {
-            const double total = ordered_fold(args, sum);
+            const GpuOrdered o = ordered_of(args, sum);
+            const double total = gpu_ordered_fold(&o, 0, 0, o.n_chunks, 0);
             if (gpu_tid(0) == 0)
                 store_mean(args, sum, vg_float_ssim_mean(total, args->params.out_width, args->params.out_height));
         }

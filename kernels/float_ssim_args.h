@@ -38,14 +38,6 @@
 enum { VG_FLOAT_SSIM_SUM_TERM, VG_FLOAT_SSIM_SUM_L, VG_FLOAT_SSIM_SUM_C, VG_FLOAT_SSIM_SUM_S };
 enum { VG_FLOAT_SSIM_MAGNITUDE_TERM = 4, VG_FLOAT_SSIM_MAGNITUDE_S, VG_FLOAT_SSIM_SUMS };
 
-/** A run of terms of an ordered sum. */
-typedef struct VgFloatSsimChunk {
-    double positive, negative; /* sums of terms */
-    VgOrderedPair run;         /* if regular */
-    int32_t exponent;
-    int32_t reserved;
-} VgFloatSsimChunk;
-
 /** Counters are zero before the first launch and left so; the rest is written by each frame before it is read. */
 typedef struct VgFloatSsimState {
     uint32_t window_blocks, chunk_blocks, ordered_blocks; /* that are done */
@@ -57,7 +49,7 @@ typedef struct VgFloatSsimArgs {
     uint64_t decimated[2];   /* float planes without gaps */
     uint64_t terms;          /* double [1 or 4][windows] */
     uint64_t partials;       /* double [VG_FLOAT_SSIM_SUMS][blocks of windows] */
-    uint64_t chunks;         /* VgFloatSsimChunk [1 or 4][n_chunks] */
+    uint64_t chunks;         /* VgOrderedChunk [1 or 4][n_chunks] */
     uint64_t state;          /* VgFloatSsimState */
     uint64_t record;         /* VgFloatSsimRecord */
     int64_t windows;

@@ -51,7 +51,7 @@ static Layout layout_of(const VgFloatSsimParams *p)
         l.decimated[i] = take(&l.size, (uint64_t)p->out_width * (uint64_t)p->out_height * sizeof(float));
     l.terms = take(&l.size, n_sums * (uint64_t)n_windows(p) * sizeof(double));
     l.partials = take(&l.size, (uint64_t)VG_FLOAT_SSIM_SUMS * l.tiles[0] * l.tiles[1] * sizeof(double));
-    l.chunks = take(&l.size, n_sums * n_chunks(p) * sizeof(VgFloatSsimChunk));
+    l.chunks = take(&l.size, n_sums * n_chunks(p) * sizeof(VgOrderedChunk));
     return l;
 }
 

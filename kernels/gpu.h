@@ -23,8 +23,9 @@
  *   gpu_dynamic_shared()    the launch's dynamic shared memory, aligned to 16 bytes
  *   GPU_GLOBAL              qualifier of pointers to device memory: (GPU_GLOBAL float *)address
  *   gpu_load*(address)      of samples and vectors of words; memory that this launch does not write
+ *   gpu_read_floats(address, x), gpu_write_floats(address, x)   four floats at a multiple of 16, of memory that may be written
  *   gpu_fmaf, gpu_sqrtf     correctly rounded
- *   gpu_clz64, gpu_mulhi64
+ *   gpu_clz64, gpu_popc32, gpu_mulhi64
  *   gpu_dp4a(a, b, c)       c + the sum of products of the four unsigned bytes
  *   gpu_dp2a(a, b, c, half) c + the sum of products of the two signed 16-bit halves of a with the two unsigned bytes of
  *                           b's lower (half = 0) or upper half
@@ -397,6 +398,15 @@ GPU_FN int gpu_clz64(uint64_t x)
 #endif
 }
 
+GPU_FN uint32_t gpu_popc32(uint32_t x)
+{
+#ifdef __clang__
+    return (uint32_t)__builtin_popcount(x);
+#else
+    return (uint32_t)__popc((int)x);
+#endif
+}
+
 #endif /* GPU_HOST */
 
 #define VG_FN       GPU_FN
@@ -440,6 +450,11 @@ GPU_FN uint32_t gpu_load16(uint64_t address)
     return GPU_LOAD(uint16_t, address);
 }
 
+GPU_FN uint32_t gpu_load32(uint64_t address)
+{
+    return GPU_LOAD(uint32_t, address);
+}
+
 GPU_FN float gpu_loadf(uint64_t address)
 {
     return GPU_LOAD(float, address);
@@ -471,6 +486,31 @@ GPU_FN GpuWords gpu_load128(uint64_t address)
     const GpuWords words = { { v[0], v[1], v[2], v[3] } };
 #endif
     return words;
+}
+
+/* ---- Vectors of memory that the launch writes, too ------------------------------------------------------------------ */
+
+GPU_FN void gpu_read_floats(uint64_t address, float *x)
+{
+#if defined(__CUDACC__) && !defined(__clang__)
+    const float4 v = *(const float4 *)address;
+    x[0] = v.x, x[1] = v.y, x[2] = v.z, x[3] = v.w;
+#else
+    typedef float Vector __attribute__((vector_size(16), may_alias));
+    const Vector v = *(const GPU_GLOBAL Vector *)address;
+    x[0] = v[0], x[1] = v[1], x[2] = v[2], x[3] = v[3];
+#endif
+}
+
+GPU_FN void gpu_write_floats(uint64_t address, const float *x)
+{
+#if defined(__CUDACC__) && !defined(__clang__)
+    *(float4 *)address = make_float4(x[0], x[1], x[2], x[3]);
+#else
+    typedef float Vector __attribute__((vector_size(16), may_alias));
+    const Vector v = { x[0], x[1], x[2], x[3] };
+    *(GPU_GLOBAL Vector *)address = v;
+#endif
 }
 
 #endif

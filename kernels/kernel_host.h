@@ -59,6 +59,7 @@ typedef struct VgDeviceMetric {
 extern const VgDeviceMetric vg_device_psnr;
 extern const VgDeviceMetric vg_device_float_ssim;
 extern const VgDeviceMetric vg_device_motion;
+extern const VgDeviceMetric vg_device_cambi;
 
 /** Whether all rows of the plane start at multiples of `alignment` bytes. */
 static inline int vg_plane_aligned(const VgDevicePlane *plane, uint64_t alignment)

@@ -5,6 +5,8 @@
  * All kernels, for one image.
  */
 
+#include "kernels/cambi.c"
+#include "kernels/cambi_pool.c"
 #include "kernels/float_ssim.c"
 #include "kernels/motion.c"
 #include "kernels/psnr.c"

@@ -28,6 +28,14 @@ typedef struct VgOrderedPair {
     int64_t even, odd;
 } VgOrderedPair;
 
+/** A chunk, as kernels work on it. */
+typedef struct VgOrderedChunk {
+    double positive, negative; /* sums of terms */
+    VgOrderedPair run;         /* if regular */
+    int32_t exponent;
+    int32_t joined; /* whether `run` is that of this chunk and those behind it that were worked on together */
+} VgOrderedChunk;
+
 /**
  * Bound on the distance of two sums of n terms, one serial, one a tree, in units of the sum of magnitudes: an addition
  * errs by at most 2^-53 of its result, so a sum errs by at most as many times 2^-53 as a term goes through additions,
@@ -55,6 +63,18 @@ VG_FN int32_t vg_ordered_exponent(double start, double positive, double negative
     if (a != b || exponent < 128 || exponent > 1900)
         return VG_ORDERED_IRREGULAR;
     return (int32_t)exponent - 1023;
+}
+
+/**
+ * The same for terms that are multiples of 2^(exact - 52), none of them negative. Sums below 2^(exact + 1) do not round:
+ * in all binades up to there a run adds the same integer, in the unit of the last one, which counts for all.
+ */
+VG_FN int32_t vg_ordered_exponent_from(int32_t exact, double start, double positive, double magnitude)
+{
+    const double end = vg_bits_double((uint64_t)(1023 + exact + 1) << 52);
+    if (start + positive + magnitude * 0x1p-20 < end)
+        return exact;
+    return vg_ordered_exponent(start, positive, 0, magnitude);
 }
 
 /** 1 / u: what scales terms to units. */

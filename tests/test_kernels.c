@@ -10,7 +10,6 @@
 #include "tests/cmocka_includes.h"
 
 #include "kernels/float_ssim_args.h"
-#include "kernels/image.h"
 #include "kernels/kernel_host.h"
 #include "kernels/motion_args.h"
 #include "kernels/psnr_args.h"
@@ -18,123 +17,11 @@
 #include "tests/clipgen.h"
 #include "tests/golden.h"
 #include "tests/harness.h"
-#include "tests/softgpu/driver_api.h"
+#include "tests/kernel_device.h"
 
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* ---- Device ------------------------------------------------------------------------------------------------------ */
-
-#define FUNCTIONS(F)                                                                                                   \
-    F(cuInit)                                                                                                          \
-    F(cuDeviceGet)                                                                                                     \
-    F(cuDeviceGetName)                                                                                                 \
-    F(cuDevicePrimaryCtxRetain)                                                                                        \
-    F(cuDevicePrimaryCtxRelease_v2)                                                                                    \
-    F(cuCtxPushCurrent_v2)                                                                                             \
-    F(cuCtxPopCurrent_v2)                                                                                              \
-    F(cuMemAlloc_v2)                                                                                                   \
-    F(cuMemFree_v2)                                                                                                    \
-    F(cuMemcpyHtoD_v2)                                                                                                 \
-    F(cuMemcpyHtoDAsync_v2)                                                                                            \
-    F(cuMemcpyDtoH_v2)                                                                                                 \
-    F(cuMemsetD8Async)                                                                                                 \
-    F(cuModuleLoadData)                                                                                                \
-    F(cuModuleUnload)                                                                                                  \
-    F(cuModuleGetFunction)                                                                                             \
-    F(cuFuncSetAttribute)                                                                                              \
-    F(cuLaunchKernel)                                                                                                  \
-    F(cuStreamCreate)                                                                                                  \
-    F(cuStreamDestroy_v2)                                                                                              \
-    F(cuStreamSynchronize)
-
-typedef struct Buffer {
-    CUdeviceptr address;
-    size_t size;
-} Buffer;
-
-static struct {
-    void *library;
-#define DECLARE(name) __typeof__(name) *name;
-    FUNCTIONS(DECLARE)
-#undef DECLARE
-    void (*set_wave)(unsigned); /* of the software device; NULL on others */
-    CUcontext context;
-    CUmodule module;
-    CUstream stream;
-    Buffer pictures[2 * (VG_MAX_LAG + 1)], work, record;
-} device;
-
-#define CU(call)                                                                                                       \
-    do {                                                                                                               \
-        const int result_ = (int)device.call;                                                                          \
-        if (result_)                                                                                                   \
-            fail_msg("%s: error %d", #call, result_);                                                                  \
-    } while (0)
-
-static int open_device(void **state)
-{
-    const char *driver = getenv("KERNELS_DRIVER");
-    char name[64] = "";
-    CUdevice ordinal;
-    (void)state;
-
-    device.library = dlopen(driver ? driver : "libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-    if (!device.library)
-        fail_msg("%s", dlerror());
-#define LOOK_UP(name) *(void **)&device.name = dlsym(device.library, #name);
-    FUNCTIONS(LOOK_UP)
-#undef LOOK_UP
-    *(void **)&device.set_wave = dlsym(device.library, "softgpu_set_wave");
-    CU(cuInit(0));
-    CU(cuDeviceGet(&ordinal, 0));
-    CU(cuDeviceGetName(name, sizeof(name), ordinal));
-    CU(cuDevicePrimaryCtxRetain(&device.context, ordinal));
-    CU(cuCtxPushCurrent_v2(device.context));
-    /* The software device looks at no more than the beginning, so that it needs no compiler. */
-    const char *image = vg_image_ptx_size ? vg_image_ptx : ".version 6.3\n", *wanted = getenv("KERNELS_IMAGE");
-    if (vg_image_cubin_size && !(wanted && !strcmp(wanted, "ptx")))
-        image = vg_image_cubin;
-    CU(cuModuleLoadData(&device.module, image));
-    CU(cuStreamCreate(&device.stream, CU_STREAM_NON_BLOCKING));
-    printf("# device: %s\n", name);
-    return 0;
-}
-
-static void buffer_free(Buffer *buffer)
-{
-    if (buffer->address)
-        CU(cuMemFree_v2(buffer->address));
-    *buffer = (Buffer){ 0 };
-}
-
-static CUdeviceptr buffer_get(Buffer *buffer, size_t size)
-{
-    if (buffer->size < size) {
-        buffer_free(buffer);
-        CU(cuMemAlloc_v2(&buffer->address, size));
-        buffer->size = size;
-    }
-    return buffer->address;
-}
-
-static int close_device(void **state)
-{
-    CUcontext context;
-    (void)state;
-
-    for (unsigned i = 0; i < sizeof(device.pictures) / sizeof(device.pictures[0]); i++)
-        buffer_free(&device.pictures[i]);
-    buffer_free(&device.work);
-    buffer_free(&device.record);
-    CU(cuStreamDestroy_v2(device.stream));
-    CU(cuModuleUnload(device.module));
-    CU(cuCtxPopCurrent_v2(&context));
-    CU(cuDevicePrimaryCtxRelease_v2(0));
-    return 0;
-}
 
 static const struct {
     const VgMetric *metric;
@@ -159,22 +46,6 @@ static const VgDeviceMetric *device_metric(const VgMetric *metric)
 /** What a test does to the arguments of launches; NULL: nothing. */
 typedef void Tamper(const char *kernel, void *args);
 
-/** Kernels that have been launched. */
-static struct {
-    const char *name;
-    CUfunction function;
-} launched[64];
-
-static unsigned launched_index(const char *kernel)
-{
-    unsigned i = 0;
-
-    while (launched[i].name && strcmp(launched[i].name, kernel))
-        i++;
-    assert_true(i < 63);
-    return i;
-}
-
 /* As its metric declares it. */
 static const VgKernel *declared(const char *kernel)
 {
@@ -184,31 +55,6 @@ static const VgKernel *declared(const char *kernel)
                 return k;
     fail_msg("no metric declares %s", kernel);
     return NULL;
-}
-
-static CUfunction function_of(const char *kernel)
-{
-    const unsigned i = launched_index(kernel);
-
-    if (!launched[i].name) {
-        const VgKernel *k = declared(kernel);
-        CU(cuModuleGetFunction(&launched[i].function, device.module, kernel));
-        if (k->dynamic_shared)
-            CU(cuFuncSetAttribute(launched[i].function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                                  (int)k->dynamic_shared));
-        launched[i].name = kernel;
-    }
-    return launched[i].function;
-}
-
-static void launch_copy(const char *kernel, const uint32_t grid[3], uint32_t block, uint32_t dynamic_shared, void *args,
-                        size_t args_size)
-{
-    void *extra[] = { CU_LAUNCH_PARAM_BUFFER_POINTER, args, CU_LAUNCH_PARAM_BUFFER_SIZE, &args_size,
-                      CU_LAUNCH_PARAM_END };
-
-    CU(cuLaunchKernel(function_of(kernel), grid[0], grid[1], grid[2], block, 1, 1, dynamic_shared, device.stream, NULL,
-                      extra));
 }
 
 static int launch(void *context, const char *kernel, const uint32_t grid[3], uint32_t block, uint32_t dynamic_shared,
@@ -230,13 +76,6 @@ static int launch(void *context, const char *kernel, const uint32_t grid[3], uin
         launch_copy("float_ssim_chunks", blocks, VG_FLOAT_SSIM_BLOCK, 0, copy, args_size);
         launch_copy("float_ssim_ordered", blocks, VG_FLOAT_SSIM_BLOCK, 0, copy, args_size);
     }
-    return 0;
-}
-
-static int fill(void *context, uint64_t address, uint8_t value, size_t size)
-{
-    (void)context;
-    CU(cuMemsetD8Async(address, value, size, device.stream));
     return 0;
 }
 
@@ -488,7 +327,7 @@ static void small_pictures_agree(void **state)
     none_differs(&result, only ? 1 : 20);
     for (unsigned m = 0; m < N_METRICS && !only; m++)
         for (const VgKernel *k = metrics[m].device->kernels; k->name; k++)
-            if (!launched[launched_index(k->name)].name)
+            if (!has_been_launched(k->name))
                 fail_msg("%s has not been launched", k->name);
 }
 

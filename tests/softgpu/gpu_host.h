@@ -178,6 +178,12 @@ GPU_FN int gpu_clz64(uint64_t x)
     return x ? __builtin_clzll(x) : 64;
 }
 
+/** Number of bits that are 1. */
+GPU_FN uint32_t gpu_popc32(uint32_t x)
+{
+    return (uint32_t)__builtin_popcount(x);
+}
+
 /** Upper half of the 128-bit product. */
 GPU_FN uint64_t gpu_mulhi64(uint64_t a, uint64_t b)
 {

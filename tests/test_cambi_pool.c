@@ -1,0 +1,406 @@
+/*
+ * Copyright (c) 2026 the vmaf_gpu authors
+ * SPDX-License-Identifier: BSD-2-Clause
+ *
+ * CAMBI's pooling on the device against a serial program of the definition: sums, and the order of values, bit for bit, on
+ * made-up planes. Variables are those of test_kernels; KERNELS_SMALL leaves a few small planes, all ways of working on them.
+ */
+#include "tests/cmocka_includes.h"
+
+#include "kernels/cambi_pool_host.h"
+#include "tests/kernel_device.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Planes ------------------------------------------------------------------------------------------------------- */
+
+static uint64_t random_state = 1;
+
+static uint32_t random32(void)
+{
+    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(random_state >> 32);
+}
+
+static float random_unit(void)
+{
+    return (float)(random32() >> 8) * 0x1p-24f;
+}
+
+/* Value i of n. */
+typedef float Kind(int32_t i, int32_t n);
+
+static float noise(int32_t i, int32_t n)
+{
+    (void)i, (void)n;
+    return random32() % 4 ? 0.5f + random_unit() * 100 : 0;
+}
+
+static float half_zero(int32_t i, int32_t n)
+{
+    (void)i, (void)n;
+    return random32() % 2 ? 1 + random_unit() * 50 : 0;
+}
+
+/* Mostly ties, the last value summed among them. */
+static float few(int32_t i, int32_t n)
+{
+    (void)i, (void)n;
+    return (float)(random32() % 5) * 0.75f;
+}
+
+static float ascending(int32_t i, int32_t n)
+{
+    (void)n;
+    return 0.5f + (float)i * 0x1p-10f;
+}
+
+static float descending(int32_t i, int32_t n)
+{
+    return 0.5f + (float)(n - i) * 0x1p-10f;
+}
+
+static float organ_pipe(int32_t i, int32_t n)
+{
+    return 0.5f + (float)(i < n - i ? i : n - i) * 0x1p-8f;
+}
+
+static float equal(int32_t i, int32_t n)
+{
+    (void)i, (void)n;
+    return 1.1f;
+}
+
+static float zero(int32_t i, int32_t n)
+{
+    (void)i, (void)n;
+    return 0;
+}
+
+/* Sums beyond 2^53 units with the lowest bit set: additions round. */
+static float large_and_odd(int32_t i, int32_t n)
+{
+    (void)i, (void)n;
+    return random32() % 3 ? 4000 + random_unit() * 1000 : 0.5f + 0x1p-24f * (float)(random32() % 16);
+}
+
+/* The largest that there are: sums go through many binades. */
+static float largest(int32_t i, int32_t n)
+{
+    (void)i, (void)n;
+    return random32() % 5 ? random_unit() * 157000 + 1000 : 0x1p-1f + 0x1p-24f;
+}
+
+/* Two values: half of the additions to a large sum are ties. */
+static float two(int32_t i, int32_t n)
+{
+    (void)i, (void)n;
+    return random32() % 2 ? 158006 : 0.5f + 0x1p-24f;
+}
+
+/* Few candidates of one kind, far from each other. */
+static float sparse(int32_t i, int32_t n)
+{
+    (void)n;
+    return i % 997 == 5 ? 100000 + random_unit() * 50000 : random32() % 900 ? 2.25f : 3 + random_unit();
+}
+
+/* Smooth as in pictures: neighbours are alike. */
+static float smooth(int32_t i, int32_t n)
+{
+    (void)n;
+    return 20 + 15 * sinf((float)i * 0.003f) + 2 * random_unit();
+}
+
+static const struct {
+    const char *name;
+    Kind *value;
+} kinds[] = {
+    { "noise", noise },
+    { "half zero", half_zero },
+    { "few values", few },
+    { "ascending", ascending },
+    { "descending", descending },
+    { "organ pipe", organ_pipe },
+    { "equal", equal },
+    { "zero", zero },
+    { "large and odd", large_and_odd },
+    { "largest", largest },
+    { "two values", two },
+    { "sparse", sparse },
+    { "smooth", smooth },
+};
+#define N_KINDS (sizeof(kinds) / sizeof(kinds[0]))
+
+/* How many are summed: rule t of N_TOPS. */
+#define N_TOPS 7
+static int32_t top_of(unsigned rule, int32_t n)
+{
+    const int32_t tops[N_TOPS] = { (int32_t)(0.6 * n), n, n - 1, 1, n / 2, (int32_t)(random32() % (uint32_t)n), 3 };
+    const int32_t top = tops[rule];
+    return top < 1 ? 1 : top > n ? n : top;
+}
+
+/* ---- The definition, serially -------------------------------------------------------------------------------------- */
+
+/* Hoare's FIND, largest first, with two scanning indices. */
+static void find(float *a, int32_t n, int32_t k)
+{
+    int32_t left = 0, right = n - 1;
+
+    while (left < right) {
+        const float pivot = a[k];
+        int32_t i = left, j = right;
+        do {
+            while (a[i] > pivot)
+                i++;
+            while (a[j] < pivot)
+                j--;
+            if (i <= j) {
+                const float value = a[i];
+                a[i++] = a[j];
+                a[j--] = value;
+            }
+        } while (i <= j);
+        if (j < k)
+            left = i;
+        if (k < i)
+            right = j;
+    }
+}
+
+static double serial_sum(float *a, int32_t n, int32_t k)
+{
+    double sum = 0;
+
+    if (k < n)
+        find(a, n, k);
+    for (int32_t i = 0; i < k; i++)
+        sum += (double)a[i];
+    return sum;
+}
+
+/* ---- Comparison ---------------------------------------------------------------------------------------------------- */
+
+static Buffer values_buffers[VG_CAMBI_SCALES], totals_buffer;
+
+typedef struct Result {
+    unsigned compared, different, order_matters;
+} Result;
+
+static int launch(void *context, const char *kernel, const uint32_t grid[3], uint32_t block, uint32_t dynamic_shared,
+                  const void *args, size_t args_size)
+{
+    VgCambiPoolArgs copy;
+    (void)context;
+
+    assert_int_equal(args_size, sizeof(copy));
+    memcpy(&copy, args, sizeof(copy));
+    launch_copy(kernel, grid, block, dynamic_shared, &copy, sizeof(copy));
+    return 0;
+}
+
+/* What the counting kernel leaves. */
+static VgCambiTotals totals_of(const float *a, int32_t n)
+{
+    VgCambiTotals totals = { 0, 0, 0, 0 };
+
+    for (int32_t i = 0; i < n; i++) {
+        totals.sum += vg_cambi_units(a[i]);
+        totals.bits |= vg_cambi_units(a[i]);
+        totals.nonzero += a[i] != 0;
+    }
+    return totals;
+}
+
+static void differs(Result *result, const char *what, unsigned kind, int32_t n, int32_t k, const VgCambiPoolTuning *t)
+{
+    result->different++;
+    if (result->different <= 10)
+        printf("# %s differs: %s, %d of %d; rounds %u, always in order %d\n", what, kinds[kind].name, (int)k, (int)n,
+               t->rounds, (int)t->ordered_always);
+}
+
+/* One side of a frame: planes of kinds first_kind and the next ones. */
+static void compare_side(const VgCambiParams *params, int side, unsigned first_kind, const VgCambiPoolTuning *tuning,
+                         Result *result)
+{
+    static const VgLauncher launcher = { NULL, launch, fill };
+    const VgCambiSide *const s = &params->sides[side];
+    float *planes[VG_CAMBI_SCALES], *permuted;
+    uint64_t addresses[VG_CAMBI_SCALES];
+    int32_t sizes[VG_CAMBI_SCALES];
+    VgCambiTotals totals[VG_CAMBI_SCALES];
+    VgCambiRecord record;
+
+    for (unsigned i = 0; i < VG_CAMBI_SCALES; i++) {
+        const int32_t n = vg_cambi_size(s->width, 0, (int32_t)i) * vg_cambi_size(s->height, 0, (int32_t)i);
+        sizes[i] = n;
+        planes[i] = malloc((size_t)n * sizeof(float));
+        for (int32_t at = 0; at < n; at++)
+            planes[i][at] = kinds[(first_kind + i) % N_KINDS].value(at, n);
+        totals[i] = totals_of(planes[i], n);
+        addresses[i] = buffer_get(&values_buffers[i], (size_t)n * sizeof(float));
+        CU(cuMemcpyHtoDAsync_v2(addresses[i], planes[i], (size_t)n * sizeof(float), device.stream));
+    }
+    const CUdeviceptr at = buffer_get(&totals_buffer, sizeof(totals)), to = buffer_get(&device.record, sizeof(record));
+    CU(cuMemcpyHtoDAsync_v2(at, totals, sizeof(totals), device.stream));
+    assert_int_equal(vg_cambi_pool_enqueue(params, side, &launcher, addresses, at, device.work.address, to, tuning), 0);
+    CU(cuStreamSynchronize(device.stream));
+    CU(cuMemcpyDtoH_v2(&record, to, sizeof(record)));
+    CU(cuMemcpyDtoH_v2(totals, at, sizeof(totals)));
+    for (unsigned i = 0; i < VG_CAMBI_SCALES; i++) {
+        const unsigned kind = (first_kind + i) % N_KINDS;
+        const int32_t n = sizes[i], k = s->top[i];
+        const double sum = serial_sum(planes[i], n, k);
+        VgCambiTotals of_top = totals_of(planes[i], k);
+        result->compared++;
+        result->order_matters += !vg_cambi_sum_exact(of_top.sum, of_top.bits);
+        if (vg_double_bits(sum) != vg_double_bits(record.sums[side][i]))
+            differs(result, "sum", kind, n, k, tuning);
+        permuted = malloc((size_t)k * sizeof(float));
+        CU(cuMemcpyDtoH_v2(permuted, addresses[i], (size_t)k * sizeof(float)));
+        if (tuning->ordered_always && memcmp(permuted, planes[i], (size_t)k * sizeof(float)))
+            differs(result, "order", kind, n, k, tuning);
+        if (totals[i].sum || totals[i].bits || totals[i].nonzero)
+            differs(result, "what is left of totals", kind, n, k, tuning);
+        free(permuted);
+        free(planes[i]);
+    }
+}
+
+/* Both sides, of unlike sizes, in one work memory; a second frame finds what the first one left. */
+static void compare(int32_t n, int32_t other_n, unsigned first_kind, unsigned rule, const VgCambiPoolTuning *tuning,
+                    Result *result)
+{
+    static const VgLauncher launcher = { NULL, launch, fill };
+    VgCambiParams params;
+
+    memset(&params, 0, sizeof(params));
+    params.n_differences = 4;
+    for (int side = 0; side < VG_CAMBI_SIDES; side++) {
+        VgCambiSide *const s = &params.sides[side];
+        s->width = side ? other_n : n;
+        s->height = 1;
+        s->window = 65;
+        for (int32_t i = 0; i < VG_CAMBI_SCALES; i++)
+            s->top[i] = top_of((rule + (unsigned)side) % N_TOPS, vg_cambi_size(s->width, 0, i));
+    }
+    const size_t size = vg_cambi_pool_work_size(&params);
+    buffer_free(&device.work); /* guards are right behind */
+    buffer_get(&device.work, size);
+    fill(NULL, device.work.address, 0xcd, size);
+    assert_int_equal(vg_cambi_pool_plan(&params, &launcher, device.work.address), 0);
+    for (unsigned frame = 0; frame < 2; frame++)
+        for (int side = 0; side < VG_CAMBI_SIDES; side++)
+            compare_side(&params, side, first_kind + 3 * frame + (unsigned)side, tuning, result);
+}
+
+static void none_differs(const Result *result)
+{
+    printf("# %u of %u records differ; order matters in %u\n", result->different, result->compared,
+           result->order_matters);
+    assert_true(result->compared > 0);
+    if (result->different)
+        fail_msg("%u differ", result->different);
+}
+
+/* ---- Tests --------------------------------------------------------------------------------------------------------- */
+
+/* What is best, and always in order: by one block, by the whole device with too few rounds, and with enough. */
+static const VgCambiPoolTuning tunings[] = {
+    { 1 << 21, 1 << 17, 10, 0 },
+    { 0, 0, 2, 0 },
+    { 1 << 21, 1 << 17, 10, 1 },
+    { 0, 0, 0, 1 },
+    { 0, 0, 4, 1 },
+    { 0, 0, 12, 1 },
+    { 100, 100, 2, 1 },
+    { 0, 0, 3, 1 },
+};
+#define N_TUNINGS (sizeof(tunings) / sizeof(tunings[0]))
+
+static void small_planes_agree(void **state)
+{
+    static const int32_t sizes[] = { 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 64, 100, 511, 513, 1000 };
+    const unsigned step = getenv("KERNELS_SMALL") ? 5 : 1;
+    Result result = { 0, 0, 0 };
+    unsigned rule = 0;
+    (void)state;
+
+    for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i += step)
+        for (unsigned t = 0; t < N_TUNINGS; t++)
+            for (unsigned kind = 0; kind < N_KINDS; kind += 5)
+                compare(sizes[i], 1 + (int32_t)(random32() % 40), kind, rule++, &tunings[t], &result);
+    none_differs(&result);
+}
+
+/* Around the limits of chunks, of bins' blocks and of what fits into shared memory. */
+static void middle_planes_agree(void **state)
+{
+    static const int32_t sizes[] = { 4095, 4096, 4097, 7167, 7168, 7169, 7170, 8191, 8193, 14337, 32768, 32769 };
+    const unsigned step = getenv("KERNELS_SMALL") ? 5 : 1;
+    Result result = { 0, 0, 0 };
+    unsigned rule = 0;
+    (void)state;
+
+    for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i += step)
+        for (unsigned t = 0; t < N_TUNINGS; t++)
+            compare(sizes[i], sizes[i] / 3 + 1, (i + t) * 5, rule++, &tunings[t], &result);
+    none_differs(&result);
+    assert_true(result.order_matters > 0);
+}
+
+static void large_planes_agree(void **state)
+{
+    Result result = { 0, 0, 0 };
+    (void)state;
+
+    for (unsigned kind = 0; kind < N_KINDS; kind++)
+        for (unsigned t = 0; t < N_TUNINGS; t++)
+            compare(100000 + (int32_t)(random32() % 200000), 50001, kind, kind + t, &tunings[t], &result);
+    none_differs(&result);
+    assert_true(result.order_matters > result.compared / 20);
+}
+
+static void waves_of_other_sizes_agree(void **state)
+{
+    static const unsigned waves[] = { 16, 64 };
+    (void)state;
+
+    for (unsigned w = 0; device.set_wave && w < 2; w++) {
+        Result result = { 0, 0, 0 };
+        device.set_wave(waves[w]);
+        for (unsigned kind = 0; kind < N_KINDS; kind += 2)
+            for (unsigned t = 0; t < N_TUNINGS; t++)
+                compare(20000 + (int32_t)(random32() % 20000), 777, kind, kind + t, &tunings[t], &result);
+        device.set_wave(32);
+        printf("# waves of %u: ", waves[w]);
+        none_differs(&result);
+    }
+}
+
+static int close_all(void **state)
+{
+    for (unsigned i = 0; i < VG_CAMBI_SCALES; i++)
+        buffer_free(&values_buffers[i]);
+    buffer_free(&totals_buffer);
+    return close_device(state);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(small_planes_agree),
+        cmocka_unit_test(middle_planes_agree),
+        cmocka_unit_test(large_planes_agree),
+        cmocka_unit_test(waves_of_other_sizes_agree),
+    };
+    const struct CMUnitTest small[] = { cmocka_unit_test(small_planes_agree), cmocka_unit_test(middle_planes_agree) };
+    if (getenv("KERNELS_SMALL"))
+        return cmocka_run_group_tests(small, open_device, close_all);
+    return cmocka_run_group_tests(tests, open_device, close_all);
+}
