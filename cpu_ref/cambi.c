@@ -19,97 +19,10 @@ void vg_cambi_show_stages(const VgCambiParams *params, const VgPlane *luma, int 
     score_side(params, luma, side, scratch, sums, NULL, observer);
 }
 
-/* ---- Sums --------------------------------------------------------------------------------------------------------- */
-
-/* Values are not negative, so that they are in order as their bits are. */
-typedef struct Largest {
-    uint32_t least; /* bits of the k-th largest */
-    int64_t more;   /* how many are larger */
-} Largest;
-
-/* Narrows down the bits of the k-th largest value from the highest bits on: 11, 11 and 10 of them. */
-static Largest find_largest(const float *values, int64_t n, int32_t top, uint32_t bins[VG_CAMBI_BINS])
-{
-    static const int shifts[] = { 21, 10, 0 }, widths[] = { 11, 11, 10 };
-    Largest found = { 0, 0 };
-
-    for (int pass = 0; pass < 3; pass++) {
-        const int known = shifts[pass] + widths[pass];
-        const uint32_t digit = (1u << widths[pass]) - 1;
-        memset(bins, 0, VG_CAMBI_BINS * sizeof(*bins));
-        for (int64_t i = 0; i < n; i++) {
-            const uint32_t bits = vg_float_bits(values[i]);
-            if ((uint64_t)bits >> known == (uint64_t)found.least >> known)
-                bins[bits >> shifts[pass] & digit]++;
-        }
-        uint32_t bin = digit;
-        while (found.more + bins[bin] < top)
-            found.more += bins[bin--];
-        found.least |= bin << shifts[pass];
-    }
-    return found;
-}
-
-/*
- * Hoare's selection: leaves the `top` largest values in front, in the order of the definition. Which values change places
- * decides that order, so nothing here is free: the pivot is what stands at index `top` when a round begins, and values
- * equal to it change places, too.
- */
-static void select_largest(float *values, int64_t n, int64_t top)
-{
-    int64_t first = 0, last = n - 1;
-
-    while (first < last) {
-        const float pivot = values[top];
-        int64_t i = first, j = last;
-        do {
-            while (values[i] > pivot)
-                i++;
-            while (values[j] < pivot)
-                j--;
-            if (i <= j) {
-                const float value = values[i];
-                values[i++] = values[j];
-                values[j--] = value;
-            }
-        } while (i <= j);
-        if (j < top)
-            first = i;
-        if (top < i)
-            last = j;
-    }
-}
-
-static double ordered_sum(float *values, int64_t n, int32_t top)
-{
-    double sum = 0;
-
-    if (top < n)
-        select_largest(values, n, top);
-    for (int64_t i = 0; i < top; i++)
-        sum += (double)values[i];
-    return sum;
-}
-
-double vg_cambi_sum_of_largest(const VgCambiParams *params, int side, float *values, int64_t n, int32_t top,
+double vg_cambi_sum_of_largest(const VgCambiParams *params, int side, float *values, int32_t n, int32_t top,
                                uint32_t bins[VG_CAMBI_BINS])
 {
-    uint64_t sum = 0, bits = 0;
-
-    if (vg_cambi_sum_may_overflow(top, params->n_differences, params->sides[side].window))
-        return ordered_sum(values, n, top);
-
-    const Largest largest = find_largest(values, n, top, bins);
-    for (int64_t i = 0; i < n; i++) {
-        if (vg_float_bits(values[i]) <= largest.least)
-            continue;
-        sum += vg_cambi_units(values[i]);
-        bits |= vg_cambi_units(values[i]);
-    }
-    /* At least one: the k-th itself. */
-    sum += (uint64_t)(top - largest.more) * vg_cambi_units(vg_bits_float(largest.least));
-    bits |= vg_cambi_units(vg_bits_float(largest.least));
-    return vg_cambi_sum_exact(sum, bits) ? vg_cambi_sum(sum) : ordered_sum(values, n, top);
+    return sum_of_largest(params, side, values, n, top, bins);
 }
 
 /* ---- Memory and bands --------------------------------------------------------------------------------------------- */
@@ -129,7 +42,7 @@ size_t vg_cambi_scratch(const VgCambiParams *params, int side, void *memory, VgC
     size_t used = 0;
 
     scratch->samples = take(memory, &used, params->width, sizeof(uint16_t));
-    scratch->pixels = take(memory, &used, (int64_t)p->width * p->height, sizeof(uint16_t));
+    scratch->pixels = take(memory, &used, (int64_t)p->width * p->height + VG_CAMBI_MARGIN, sizeof(uint16_t));
     scratch->values = take(memory, &used, first_width * first_height, sizeof(float));
     scratch->columns = take(memory, &used, p->width, sizeof(int32_t));
     for (int i = 0; i < 3; i++)
@@ -140,7 +53,8 @@ size_t vg_cambi_scratch(const VgCambiParams *params, int side, void *memory, VgC
     scratch->first_difference = take(memory, &used, VG_CAMBI_TOP_LEVEL + 1, 1);
     scratch->reciprocals = take(memory, &used, (int64_t)p->window * p->window + 1, sizeof(float));
     scratch->bins = take(memory, &used, VG_CAMBI_BINS, sizeof(uint32_t));
-    scratch->counts = take(memory, &used, VG_CAMBI_LEVELS * first_width, sizeof(uint32_t));
+    scratch->nothing = take(memory, &used, first_width + VG_CAMBI_MARGIN, sizeof(uint16_t));
+    scratch->counts = take(memory, &used, VG_CAMBI_LEVELS * (first_width > 512 ? first_width : 512), sizeof(uint32_t));
     return used;
 }
 
@@ -177,6 +91,9 @@ static void add(void *record, const void *other)
 
 static const VgCpuVariant variants[] = {
     { "c", vg_cpu_any, cambi_c },
+#if VG_ARCH_X86
+    { "avx2", vg_cpu_has_avx2, vg_cambi_avx2 },
+#endif
     { 0 },
 };
 

@@ -17,8 +17,11 @@
 /** Levels -32 to VG_CAMBI_TOP_LEVEL + 32: those of pixels, and those that are looked for around them. */
 #define VG_CAMBI_LEVELS (VG_CAMBI_TOP_LEVEL + 1 + 2 * VG_CAMBI_MOST_DIFFERENCES)
 
-/** Bins of a pass of the search for the k-th largest value. */
-#define VG_CAMBI_BINS 2048
+/** Pixels that may be read, though not used, behind a row or plane. */
+#define VG_CAMBI_MARGIN 64
+
+/** Bins of the first pass of the search for the k-th largest value: 19 binades in 128 parts each. */
+#define VG_CAMBI_BINS (19 * 128)
 
 typedef struct VgCambiScratch {
     uint16_t *pixels;                       /* of the current scale */
@@ -31,17 +34,36 @@ typedef struct VgCambiScratch {
     uint8_t *first_difference;              /* by level */
     float *reciprocals;                     /* of 0 to W * W */
     uint32_t *bins;
-    void *counts; /* the variant's own, vg_cambi_counts_size() bytes */
+    uint16_t *nothing; /* a row of pixels that are not masked */
+    void *counts;      /* by level and column, as the variant arranges them */
 } VgCambiScratch;
 
 /** Cuts `memory` into what a side needs; with memory NULL only counts. Returns the bytes that are needed. */
 size_t vg_cambi_scratch(const VgCambiParams *params, int side, void *memory, VgCambiScratch *scratch);
 
+/** A side at one scale. */
+typedef struct VgCambiScale {
+    const VgCambiParams *params;
+    const VgCambiScratch *scratch;
+    int32_t width, height, window;
+} VgCambiScale;
+
+/** Exact sum of values in units, and the union of their bits. */
+typedef struct VgCambiUnits {
+    uint64_t sum, bits;
+} VgCambiUnits;
+
+/** A k-th largest value. */
+typedef struct VgCambiLargest {
+    uint32_t bits;
+    uint32_t more; /* how many values are larger */
+} VgCambiLargest;
+
 /**
  * Sum of the `top` largest of `n` values in the order of the definition, of which 1 <= top <= n. Rearranges the values if
  * the order matters.
  */
-double vg_cambi_sum_of_largest(const VgCambiParams *params, int side, float *values, int64_t n, int32_t top,
+double vg_cambi_sum_of_largest(const VgCambiParams *params, int side, float *values, int32_t n, int32_t top,
                                uint32_t bins[VG_CAMBI_BINS]);
 
 /** Planes in the order in which they come into being. */

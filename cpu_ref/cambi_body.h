@@ -5,7 +5,9 @@
  * cambi's pixel pass, compiled once for every instruction set: the including file defines VG_RUN, the function's name,
  * and VG_LINKAGE, static or nothing.
  *
- * It may also define VG_SCALE_VALUES, which takes the place of scale_values().
+ * It may also define hand-written functions: VG_SCALE_VALUES(scale), which fills scale->scratch->values and returns 1, or
+ * returns 0 if it does not do such a scale; and the loops VG_MODE_ROW, VG_ADD_ABOVE and VG_COUNT_KEYS, which return how many
+ * elements from the first on they have done. The C loops do the rest.
  */
 #include <string.h>
 
@@ -14,8 +16,16 @@
 #include "cpu_ref/rows.h"
 
 #ifndef VG_SCALE_VALUES
-#define VG_SCALE_VALUES scale_values
-#define VG_PLAIN_VALUES
+#define VG_SCALE_VALUES(scale) 0
+#endif
+#ifndef VG_MODE_ROW
+#define VG_MODE_ROW(a, b, c, width, out) 0
+#endif
+#ifndef VG_ADD_ABOVE
+#define VG_ADD_ABOVE(values, n, least, sums) 0
+#endif
+#ifndef VG_COUNT_KEYS
+#define VG_COUNT_KEYS(values, n, shift, first, last, bins) 0
 #endif
 
 /* ---- Levels ------------------------------------------------------------------------------------------------------- */
@@ -156,25 +166,20 @@ static void halve(uint16_t *pixels, int32_t width, int32_t height)
             *out++ = pixels[(size_t)y * width + x];
 }
 
-VG_TEMPLATE uint16_t mode_level(uint16_t a, uint16_t b, uint16_t c)
+/* Modes of levels; b gives the mask. */
+static void mode_row(const uint16_t *a, const uint16_t *b, const uint16_t *c, int32_t width, uint16_t *out)
 {
-    const int32_t levels = VG_CAMBI_MASKED - 1;
-    return (uint16_t)vg_cambi_mode3(a & levels, b & levels, c & levels);
+    const int32_t level = VG_CAMBI_MASKED - 1;
+
+    for (int32_t x = VG_MODE_ROW(a, b, c, width, out); x < width; x++)
+        out[x] = (uint16_t)(vg_cambi_mode3(a[x] & level, b[x] & level, c[x] & level) | (b[x] & VG_CAMBI_MASKED));
 }
 
-static void mode_along_row(const uint16_t *pixels, int32_t width, uint16_t *restrict out)
+static void mode_along_row(const uint16_t *pixels, int32_t width, uint16_t *out)
 {
     out[0] = pixels[0];
     out[width - 1] = pixels[width - 1];
-    for (int32_t x = 1; x < width - 1; x++)
-        out[x] = mode_level(pixels[x - 1], pixels[x], pixels[x + 1]);
-}
-
-static void mode_across_rows(const uint16_t *above, const uint16_t *row, const uint16_t *below, int32_t width,
-                             uint16_t *restrict pixels)
-{
-    for (int32_t x = 0; x < width; x++)
-        pixels[x] = (uint16_t)((pixels[x] & VG_CAMBI_MASKED) | mode_level(above[x], row[x], below[x]));
+    mode_row(pixels, pixels + 1, pixels + 2, width - 2, out + 1);
 }
 
 /* The mode filter; the mask and the levels of the first and the last row stay. */
@@ -186,23 +191,13 @@ static void filter_plane(uint16_t *pixels, int32_t width, int32_t height, uint16
     mode_along_row(pixels + width, width, rows[1]);
     for (int32_t y = 1; y < height - 1; y++) {
         mode_along_row(pixels + (size_t)(y + 1) * width, width, rows[(y + 1) % 3]);
-        mode_across_rows(rows[(y - 1) % 3], rows[y % 3], rows[(y + 1) % 3], width, pixels + (size_t)y * width);
+        mode_row(rows[(y - 1) % 3], rows[y % 3], rows[(y + 1) % 3], width, pixels + (size_t)y * width);
     }
 }
 
 /* ---- Values ------------------------------------------------------------------------------------------------------- */
 
-/* One side at one scale. */
-typedef struct Scale {
-    const VgCambiParams *params;
-    const VgCambiScratch *scratch;
-    const uint16_t *pixels;
-    int32_t width, height, window;
-} Scale;
-
 static const uint8_t weights[] = VG_CAMBI_WEIGHTS;
-
-#ifdef VG_PLAIN_VALUES
 
 /*
  * Counts, by level and column, of the masked pixels in the windows of a row. Up to VG_CAMBI_NARROW_WINDOW 16 bits hold them
@@ -230,14 +225,14 @@ VG_TEMPLATE uint32_t count_at(const void *counts, size_t index, const int wide)
 }
 
 /* Moves windows down to row y. */
-VG_TEMPLATE void move_windows(const Scale *s, int32_t y, const int wide)
+VG_TEMPLATE void move_windows(const VgCambiScale *s, int32_t y, const int wide)
 {
     const int32_t half = s->window / 2, width = s->width;
     const int32_t entering = y + half, leaving = y - half - 1;
 
     for (int32_t x = 0; x < width; x++) {
-        const uint16_t in = entering < s->height ? s->pixels[(size_t)entering * width + x] : 0;
-        const uint16_t out = leaving >= 0 ? s->pixels[(size_t)leaving * width + x] : 0;
+        const uint16_t in = entering < s->height ? s->scratch->pixels[(size_t)entering * width + x] : 0;
+        const uint16_t out = leaving >= 0 ? s->scratch->pixels[(size_t)leaving * width + x] : 0;
         if (in == out)
             continue;
         add_to_windows(s->scratch->counts, width, half, in, x, 1, wide);
@@ -246,7 +241,7 @@ VG_TEMPLATE void move_windows(const Scale *s, int32_t y, const int wide)
 }
 
 /* The largest of a masked pixel's values. The larger count of a difference comes first: values need not rise with counts. */
-VG_TEMPLATE float value_at(const Scale *s, int32_t level, int32_t x, const int wide)
+VG_TEMPLATE float value_at(const VgCambiScale *s, int32_t level, int32_t x, const int wide)
 {
     const size_t own_index = (size_t)(level + VG_CAMBI_MOST_DIFFERENCES) * s->width + x;
     const uint32_t own = count_at(s->scratch->counts, own_index, wide);
@@ -264,7 +259,7 @@ VG_TEMPLATE float value_at(const Scale *s, int32_t level, int32_t x, const int w
     return largest;
 }
 
-VG_TEMPLATE void values_of(const Scale *s, const int wide)
+VG_TEMPLATE void values_of(const VgCambiScale *s, const int wide)
 {
     const int32_t width = s->width;
 
@@ -273,21 +268,21 @@ VG_TEMPLATE void values_of(const Scale *s, const int wide)
         move_windows(s, y, wide);
         for (int32_t x = 0; y >= 0 && x < width; x++) {
             const size_t i = (size_t)y * width + x;
-            const uint16_t pixel = s->pixels[i];
+            const uint16_t pixel = s->scratch->pixels[i];
             s->scratch->values[i] = pixel & VG_CAMBI_MASKED ? value_at(s, pixel & ~VG_CAMBI_MASKED, x, wide) : 0;
         }
     }
 }
 
-static void scale_values(const Scale *s)
+static void scale_values(const VgCambiScale *s)
 {
+    if (VG_SCALE_VALUES(s))
+        return;
     if (s->window > VG_CAMBI_NARROW_WINDOW)
         values_of(s, 1);
     else
         values_of(s, 0);
 }
-
-#endif
 
 static void make_tables(const VgCambiParams *params, int32_t window, const VgCambiScratch *scratch)
 {
@@ -295,6 +290,122 @@ static void make_tables(const VgCambiParams *params, int32_t window, const VgCam
         scratch->first_difference[level] = (uint8_t)vg_cambi_first_difference(params, level);
     for (int32_t i = 0; i <= window * window; i++)
         scratch->reciprocals[i] = vg_cambi_reciprocal(i);
+}
+
+/* ---- Sums --------------------------------------------------------------------------------------------------------- */
+
+/* 0 aside, values are at least 0.5 and below 2^18: their bits, which are in order as they are, take 27 bits above those of 0.5. */
+#define LEAST_BITS 0x3f000000
+
+/*
+ * Sorts what lies from `first` to `last`, bits of values, into bins of 2^shift of them. Zeros are no such values.
+ */
+static void count_keys(const float *values, int32_t n, int shift, uint32_t first, uint32_t last, uint32_t *bins)
+{
+    for (int32_t i = VG_COUNT_KEYS(values, n, shift, first, last, bins); i < n; i++) {
+        const uint32_t key = vg_float_bits(values[i]) - first;
+        if (key <= last - first)
+            bins[key >> shift]++;
+    }
+}
+
+/* The k-th largest value, which is not 0. Narrows down its bits from the highest on. */
+static VgCambiLargest find_largest(const float *values, int32_t n, int32_t top, uint32_t bins[VG_CAMBI_BINS])
+{
+    uint32_t first = LEAST_BITS, n_bins = VG_CAMBI_BINS;
+    VgCambiLargest found = { 0, 0 };
+
+    for (int shift = 16; shift >= 0; shift -= 8, n_bins = 256) {
+        uint32_t bin = n_bins - 1;
+        memset(bins, 0, n_bins * sizeof(*bins));
+        count_keys(values, n, shift, first, first + (n_bins << shift) - 1, bins);
+        while (found.more + bins[bin] < (uint32_t)top)
+            found.more += bins[bin--];
+        first += bin << shift;
+    }
+    found.bits = first;
+    return found;
+}
+
+/* Adds, in units, the values whose bits are above `least`. */
+static void add_above(const float *values, int32_t n, uint32_t least, VgCambiUnits *sums)
+{
+    for (int32_t i = VG_ADD_ABOVE(values, n, least, sums); i < n; i++) {
+        const uint64_t units = vg_float_bits(values[i]) > least ? vg_cambi_units(values[i]) : 0;
+        sums->sum += units;
+        sums->bits |= units;
+    }
+}
+
+/*
+ * Hoare's selection: leaves the `top` largest values in front, in the order of the definition. Which values change places
+ * decides that order, so nothing here is free: the pivot is what stands at index `top` when a round begins, and values
+ * equal to it change places, too.
+ */
+static void select_largest(float *values, int64_t n, int64_t top)
+{
+    int64_t first = 0, last = n - 1;
+
+    while (first < last) {
+        const float pivot = values[top];
+        int64_t i = first, j = last;
+        do {
+            while (values[i] > pivot)
+                i++;
+            while (values[j] < pivot)
+                j--;
+            if (i <= j) {
+                const float value = values[i];
+                values[i++] = values[j];
+                values[j--] = value;
+            }
+        } while (i <= j);
+        if (j < top)
+            first = i;
+        if (top < i)
+            last = j;
+    }
+}
+
+static double ordered_sum(float *values, int32_t n, int32_t top)
+{
+    double sum = 0;
+
+    if (top < n)
+        select_largest(values, n, top);
+    for (int32_t i = 0; i < top; i++)
+        sum += (double)values[i];
+    return sum;
+}
+
+/* Where the order does not matter: all that is not 0 if there is no more of that, else all above the k-th, and its equals. */
+static VgCambiUnits sum_in_units(const float *values, int32_t n, int32_t top, uint32_t bins[VG_CAMBI_BINS])
+{
+    VgCambiUnits sums = { 0, 0 };
+    int32_t not_zero = 0;
+
+    for (int32_t i = 0; i < n; i++)
+        not_zero += values[i] != 0;
+    if (not_zero <= top) {
+        add_above(values, n, 0, &sums);
+        return sums;
+    }
+    const VgCambiLargest largest = find_largest(values, n, top, bins);
+    const uint64_t units = vg_cambi_units(vg_bits_float(largest.bits));
+    add_above(values, n, largest.bits, &sums);
+    sums.sum += ((uint32_t)top - largest.more) * units;
+    sums.bits |= units;
+    return sums;
+}
+
+/* See vg_cambi_sum_of_largest(). */
+static double sum_of_largest(const VgCambiParams *params, int side, float *values, int32_t n, int32_t top,
+                             uint32_t bins[VG_CAMBI_BINS])
+{
+    if (vg_cambi_sum_may_overflow(top, params->n_differences, params->sides[side].window))
+        return ordered_sum(values, n, top);
+    const VgCambiUnits sums = sum_in_units(values, n, top, bins);
+    return vg_cambi_sum_exact(sums.sum, sums.bits) ? vg_cambi_sum(sums.sum) : ordered_sum(values, n, top);
 }
 
 /* ---- A side ------------------------------------------------------------------------------------------------------- */
@@ -339,6 +450,7 @@ static void score_side(const VgCambiParams *params, const VgPlane *luma, int whi
     VgCambiScratch scratch;
 
     vg_cambi_scratch(params, which, memory, &scratch);
+    memset(scratch.nothing, 0, (size_t)side->width * sizeof(*scratch.nothing));
     make_tables(params, side->window, &scratch);
     make_pixels(params, luma, side, &scratch, observer);
     for (int32_t scale = 0; scale < VG_CAMBI_SCALES; scale++) {
@@ -349,13 +461,13 @@ static void score_side(const VgCambiParams *params, const VgPlane *luma, int whi
         filter_plane(scratch.pixels, width, height, scratch.filtered);
         show(observer, VG_CAMBI_STAGE_PIXELS, scale, scratch.pixels, width, height);
 
-        const Scale s = { params, &scratch, scratch.pixels, width, height, side->window };
-        const int64_t n = (int64_t)width * height;
-        VG_SCALE_VALUES(&s);
+        const VgCambiScale s = { params, &scratch, width, height, side->window };
+        const int32_t n = width * height;
+        scale_values(&s);
         show(observer, VG_CAMBI_STAGE_VALUES, scale, scratch.values, width, height);
         if (heatmaps)
             heatmaps = write_heatmap(scratch.values, n, vg_cambi_heatmap_factor(params), heatmaps);
-        sums[scale] = vg_cambi_sum_of_largest(params, which, scratch.values, n, side->top[scale], scratch.bins);
+        sums[scale] = sum_of_largest(params, which, scratch.values, n, side->top[scale], scratch.bins);
     }
 }
 
@@ -380,4 +492,7 @@ VG_LINKAGE void VG_RUN(const void *params_v, const VgCpuFrame *frame, int band, 
 }
 
 #undef VG_SCALE_VALUES
-#undef VG_PLAIN_VALUES
+#undef VG_MODE_ROW
+#undef VG_ADD_ABOVE
+#undef VG_COUNT_KEYS
+#undef LEAST_BITS

@@ -13,5 +13,6 @@ void vg_psnr_avx2(const void *params, const VgCpuFrame *frame, int band, int n_b
 void vg_float_ssim_avx2(const void *params, const VgCpuFrame *frame, int band, int n_bands, void *scratch,
                         void *partial);
 void vg_motion_avx2(const void *params, const VgCpuFrame *frame, int band, int n_bands, void *scratch, void *partial);
+void vg_cambi_avx2(const void *params, const VgCpuFrame *frame, int band, int n_bands, void *scratch, void *partial);
 
 #endif
