@@ -521,7 +521,7 @@ static int work_make(Bench *b, Work *w, const char *text, const Layout *l, char 
         const size_t size = metric->device->work_size(pass->params);
         for (b->lane = 0; b->lane < b->settings->lanes; b->lane++) {
             pass->work[b->lane] = size ? allocate(b, size) : 0;
-            pass->record[b->lane] = allocate(b, metric->record_size);
+            pass->record[b->lane] = allocate(b, vg_record_size(metric, pass->params));
             check(b, metric->device->plan(pass->params, &launcher, pass->work[b->lane]), "preparing a metric");
         }
         b->lane = 0;

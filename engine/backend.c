@@ -12,8 +12,18 @@
 
 void vg_plan_add(VgPlan *plan, const VgMetric *metric, void *params)
 {
-    plan->passes[plan->n_passes++] = (VgPass){ metric, params, plan->records_size };
-    plan->records_size += (metric->record_size + 15) / 16 * 16;
+    plan->passes[plan->n_passes++] = (VgPass){ .metric = metric, .params = params };
+}
+
+void vg_plan_layout(VgPlan *plan)
+{
+    plan->records_size = 0;
+    for (unsigned p = 0; p < plan->n_passes; p++) {
+        VgPass *pass = &plan->passes[p];
+        pass->record_offset = plan->records_size;
+        pass->record_size = vg_record_size(pass->metric, pass->params);
+        plan->records_size += (pass->record_size + 15) / 16 * 16;
+    }
 }
 
 int vg_pass_refused(const VgPass *pass, char *why, size_t why_size)

@@ -19,6 +19,7 @@ typedef struct VgPass {
     const VgMetric *metric;
     void *params;
     size_t record_offset; /* in a frame's records, a multiple of 16 */
+    size_t record_size;   /* with the planes behind it */
 } VgPass;
 
 typedef struct VgPlan {
@@ -46,6 +47,9 @@ typedef struct VgPlan {
 
 /** Appends a pass; plan->passes has room for it. */
 void vg_plan_add(VgPlan *plan, const VgMetric *metric, void *params);
+
+/** Gives every pass its place in a frame's records; parameters must not change any more. */
+void vg_plan_layout(VgPlan *plan);
 
 /** Whether the pass makes a record of a frame; `scored` is 0 for one that subsampling leaves out. */
 static inline int vg_pass_runs(const VgPass *pass, int scored)

@@ -93,7 +93,7 @@ static void split(Both *b, int device)
 {
     char why[400];
     for (int p = 0; p < N_PARTS; p++)
-        b->parts[p].plan.n_passes = b->parts[p].plan.records_size = 0;
+        b->parts[p].plan.n_passes = 0;
     for (unsigned i = 0; i < b->plan->n_passes; i++) {
         const VgPass *pass = &b->plan->passes[i];
         if (!device || (b->plan->fallback == VG_FALLBACK_CPU && vg_pass_refused(pass, why, sizeof(why)))) {
@@ -104,6 +104,8 @@ static void split(Both *b, int device)
         if (b->plan->parity_every)
             add(&b->parts[CHECK], pass);
     }
+    for (int p = 0; p < N_PARTS; p++)
+        vg_plan_layout(&b->parts[p].plan);
 }
 
 static int prepare_part(Both *b, int index, const VgBackend *backend)
@@ -349,7 +351,7 @@ static void merge(const Part *part, Slot *slot, const uint8_t *records)
 {
     for (unsigned i = 0; records && i < part->plan.n_passes; i++) {
         const VgPass *pass = &part->plan.passes[i];
-        memcpy(slot->merged + part->whole[i]->record_offset, records + pass->record_offset, pass->metric->record_size);
+        memcpy(slot->merged + part->whole[i]->record_offset, records + pass->record_offset, pass->record_size);
     }
 }
 
@@ -359,7 +361,7 @@ static void compare(Both *b, const Slot *slot)
     for (unsigned i = 0; i < plan->n_passes; i++) {
         const VgPass *pass = &plan->passes[i];
         if (vg_pass_runs(pass, slot->scored))
-            vg_parity_compare(&b->parity, &b->log, slot->frame, pass->metric,
+            vg_parity_compare(&b->parity, &b->log, slot->frame, pass->metric, pass->params,
                               slot->records[DEVICE] + pass->record_offset, slot->records[CHECK] + pass->record_offset);
     }
     b->parity.frames++;

@@ -116,7 +116,7 @@ static int plan_slot(CpuContext *c, unsigned index)
             *task = (CpuTask){
                 .task.run = run_task, .context = c, .slot = index, .pass = p, .band = b, .n_bands = c->n_bands[p]
             };
-            task->partial = calloc(1, c->plan->passes[p].metric->record_size);
+            task->partial = calloc(1, c->plan->passes[p].record_size);
             if (!task->partial)
                 return -ENOMEM;
         }
@@ -226,7 +226,7 @@ static int cpu_finish(void *context, unsigned index, int wait, const uint8_t **r
         if (!vg_pass_runs(pass, slot->scored))
             continue;
         if (task->band == 0)
-            memcpy(slot->records + pass->record_offset, task->partial, pass->metric->record_size);
+            memcpy(slot->records + pass->record_offset, task->partial, pass->record_size);
         else
             pass->metric->cpu->add(slot->records + pass->record_offset, task->partial);
     }

@@ -130,6 +130,27 @@ static int refuse_metric(const VgLog *log, const char *name)
     return -EINVAL;
 }
 
+/* Whether the feature writes where one before it does. */
+static int check_outputs(const VgLog *log, const VgFeatureList *list, const VgFeature *feature)
+{
+    for (unsigned i = 0; i < list->n; i++) {
+        for (const VgOption *o = feature->metric->info.options; o->name; o++) {
+            if (list->features[i].metric != feature->metric || !(o->flags & VG_OPTION_OUTPUT))
+                continue;
+            const char *mine = *(char *const *)(const void *)((const char *)feature->options + o->offset);
+            const char *other = *(char *const *)(const void *)((const char *)list->features[i].options + o->offset);
+            if (!mine || !other || strcmp(mine, other))
+                continue;
+            vg_log(log, VG_LOG_ERROR,
+                   "%s is asked for twice with %s=%s, and one would overwrite what the other writes: "
+                   "give each its own",
+                   feature->metric->info.name, o->name, mine);
+            return -EINVAL;
+        }
+    }
+    return 0;
+}
+
 static int add_feature(const VgLog *log, VgFeatureList *list, const VgMetric *metric, void *options)
 {
     VgFeature feature = { .metric = metric, .options = options };
@@ -147,6 +168,9 @@ static int add_feature(const VgLog *log, VgFeatureList *list, const VgMetric *me
         free(options);
         return 0;
     }
+    int err = check_outputs(log, list, &feature);
+    if (err)
+        return err;
     VgFeature *grown = realloc(list->features, (list->n + 1) * sizeof(*grown));
     if (!grown)
         return -ENOMEM;

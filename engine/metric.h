@@ -44,6 +44,8 @@ typedef struct VgKey {
     VgKeyPhase phase;
     int aggregate;          /* one value for the clip rather than one a frame */
     const char *enabled_by; /* options without which it is not published, in words; NULL: it always is */
+    /** Logged without suffix, as in libvmaf, where two instances collide; so it has one if several publish it. */
+    int plain;
 } VgKey;
 
 /** Size of a component as metrics measure it: chroma sizes are rounded down. 0 x 0 where there is none. */
@@ -84,7 +86,7 @@ typedef struct VgMetric {
     VgMetricInfo info;
     size_t options_size;
     size_t params_size;
-    size_t record_size;
+    size_t record_size; /* without planes: see vg_record_size() */
     size_t state_size;
     /** Extractor that libvmaf declares temporal: subsampling does not skip its frames. */
     int every_frame;
@@ -106,10 +108,15 @@ typedef struct VgMetric {
      * requester did not ask for must not change its scores. NULL: only equal params are shared.
      */
     int (*merge_params)(void *params, const void *other);
+    /** Bytes of planes that lie behind the record, without a gap: samples of 16 bits. NULL: never any. */
+    size_t (*planes_size)(const void *params);
+    /** Says which sample number `index` of these planes is, for messages. NULL where planes_size is. */
+    void (*sample_name)(const void *params, size_t index, char *name, size_t name_size);
 
     const VgCpuMetric *cpu;
     const struct VgDeviceMetric *device; /* NULL: there are no kernels */
-    const VgRecordField *fields;         /* all bytes of the record, in order; ended by an entry without a name */
+    const VgRecordField
+        *fields; /* all bytes of the record without planes, in order; ended by an entry without a name */
 
     /**
      * Turns the record of frame `frame` (called in order of frames) into scores. `state` starts zeroed. A failure, logged
@@ -119,6 +126,12 @@ typedef struct VgMetric {
     /** End of a clip of n_frames > 0 frames; NULL: nothing to do. */
     int (*flush)(const VgScoreContext *context, void *state, uint64_t n_frames, VgEmit *emit);
 } VgMetric;
+
+/** Bytes of a pass's record with the planes behind it. */
+static inline size_t vg_record_size(const VgMetric *metric, const void *params)
+{
+    return metric->record_size + (metric->planes_size ? metric->planes_size(params) : 0);
+}
 
 /** All metrics, in libvmaf's order of registration; ended by NULL. */
 extern const VgMetric *const vg_metrics[];

@@ -58,9 +58,27 @@ static void value_text(const VgRecordField *field, const uint8_t *bytes, char te
     }
 }
 
+/* The first sample in which planes behind records differ. */
+static void report_sample(const VgLog *log, VgLogLevel level, uint64_t frame, const VgMetric *metric,
+                          const void *params, const uint8_t *device, const uint8_t *cpu)
+{
+    const size_t n = metric->planes_size(params) / sizeof(uint16_t);
+    uint16_t device_sample, cpu_sample;
+    char name[100];
+    size_t i = 0;
+
+    while (i + 1 < n && !memcmp(device + 2 * i, cpu + 2 * i, 2))
+        i++;
+    memcpy(&device_sample, device + 2 * i, 2);
+    memcpy(&cpu_sample, cpu + 2 * i, 2);
+    metric->sample_name(params, i, name, sizeof(name));
+    vg_log(log, level, "parity: frame %" PRIu64 ", %s, %s: the device has %u, the CPU %u", frame, metric->info.name,
+           name, device_sample, cpu_sample);
+}
+
 /* Reports the first element in which two records differ. */
-static void report(const VgLog *log, VgLogLevel level, uint64_t frame, const VgMetric *metric, const uint8_t *device,
-                   const uint8_t *cpu)
+static void report(const VgLog *log, VgLogLevel level, uint64_t frame, const VgMetric *metric, const void *params,
+                   const uint8_t *device, const uint8_t *cpu)
 {
     for (const VgRecordField *field = metric->fields; field->name; field++) {
         const size_t size = vg_record_field_size(field);
@@ -78,17 +96,19 @@ static void report(const VgLog *log, VgLogLevel level, uint64_t frame, const VgM
             return;
         }
     }
+    if (metric->planes_size)
+        report_sample(log, level, frame, metric, params, device + metric->record_size, cpu + metric->record_size);
 }
 
-void vg_parity_compare(VgParity *parity, const VgLog *log, uint64_t frame, const VgMetric *metric, const void *device,
-                       const void *cpu)
+void vg_parity_compare(VgParity *parity, const VgLog *log, uint64_t frame, const VgMetric *metric, const void *params,
+                       const void *device, const void *cpu)
 {
     parity->compared++;
-    if (!memcmp(device, cpu, metric->record_size))
+    if (!memcmp(device, cpu, vg_record_size(metric, params)))
         return;
     if (!parity->different++)
         parity->first = frame;
-    report(log, parity->different == 1 ? VG_LOG_ERROR : VG_LOG_DEBUG, frame, metric, device, cpu);
+    report(log, parity->different == 1 ? VG_LOG_ERROR : VG_LOG_DEBUG, frame, metric, params, device, cpu);
 }
 
 void vg_parity_total(const VgParity *parity, const VgLog *log)

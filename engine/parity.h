@@ -21,9 +21,12 @@ typedef struct VgParity {
 /** Bytes of one element of the field. */
 size_t vg_record_field_size(const VgRecordField *field);
 
-/** Compares one record. A difference is logged: the first one at error level, later ones for debugging. */
-void vg_parity_compare(VgParity *parity, const VgLog *log, uint64_t frame, const VgMetric *metric, const void *device,
-                       const void *cpu);
+/**
+ * Compares one record of a pass with such parameters, and the planes behind it. A difference is logged: the first one at
+ * error level, later ones for debugging.
+ */
+void vg_parity_compare(VgParity *parity, const VgLog *log, uint64_t frame, const VgMetric *metric, const void *params,
+                       const void *device, const void *cpu);
 
 /** Logs the counts. */
 void vg_parity_total(const VgParity *parity, const VgLog *log);

@@ -134,6 +134,20 @@ static int add_instance(VgScorer *s, const VgFeature *feature)
     return find_pass(s, feature, &instance->pass);
 }
 
+static int publishes(const VgScorer *s, const VgInstance *instance, unsigned key)
+{
+    return instance->feature.metric->active_keys(&s->geometry, instance->feature.options) >> key & 1;
+}
+
+static const char *suffix_of(const VgScorer *s, const VgInstance *instance, unsigned key)
+{
+    const VgMetric *metric = instance->feature.metric;
+    unsigned n = 0;
+    for (unsigned i = 0; i < s->n_instances; i++)
+        n += s->instances[i].feature.metric == metric && publishes(s, &s->instances[i], key);
+    return metric->keys[key].plain && n == 1 ? "" : instance->feature.suffix;
+}
+
 /*
  * Columns stand in the order in which libvmaf, on one thread, first stores a value under them: frame 0's keys in order of
  * registration, then those that are stored at the flush. Scores may be known here at other times.
@@ -143,13 +157,12 @@ static int add_columns(VgScorer *s, VgKeyPhase phase)
     for (unsigned i = 0; i < s->n_instances; i++) {
         VgInstance *instance = &s->instances[i];
         const VgMetric *metric = instance->feature.metric;
-        uint32_t active = metric->active_keys(&s->geometry, instance->feature.options);
         for (unsigned k = 0; metric->keys[k].name; k++) {
             const VgKey *key = &metric->keys[k];
-            if (!(active >> k & 1) || key->phase != phase)
+            if (!publishes(s, instance, k) || key->phase != phase)
                 continue;
             char name[2 * VG_KEY_SIZE];
-            snprintf(name, sizeof(name), "%s%s", key->alias ? key->alias : key->name, instance->feature.suffix);
+            snprintf(name, sizeof(name), "%s%s", key->alias ? key->alias : key->name, suffix_of(s, instance, k));
             name[VG_KEY_SIZE - 1] = 0; /* where libvmaf cuts */
             int err = vg_store_add(&s->store, name, key->aggregate, &instance->columns[k]);
             if (err)
@@ -199,6 +212,7 @@ static int prepare(VgScorer *s, const VgScorerConfig *config, const VgBackend *b
     if (err)
         return err;
 
+    vg_plan_layout(&s->plan);
     s->plan.geometry = s->geometry;
     s->plan.in_flight = config->in_flight ? config->in_flight : DEFAULT_IN_FLIGHT;
     if (s->plan.in_flight > VG_MAX_IN_FLIGHT) {

@@ -168,6 +168,8 @@ typedef enum VgOptionType { VG_OPTION_BOOL, VG_OPTION_INT, VG_OPTION_DOUBLE, VG_
 
 /** The option is part of the key when its value is not the default ("in key" in the option reference). */
 #define VG_OPTION_IN_KEY 1u
+/** A string option that says where something is written: two features must not have the same value. */
+#define VG_OPTION_OUTPUT 2u
 
 /** One option of a metric. The same table drives parsing, refusals, key suffixes and the option reference. */
 typedef struct VgOption {

@@ -95,7 +95,7 @@ static int watched_finish(void *context, unsigned slot, int wait, const uint8_t 
     for (unsigned p = 0; p < w->plan.n_passes; p++) {
         const VgPass *pass = &w->plan.passes[p];
         if (w->scored[slot] || pass->metric->every_frame)
-            memcpy(to + pass->record_offset, *records + pass->record_offset, pass->metric->record_size);
+            memcpy(to + pass->record_offset, *records + pass->record_offset, pass->record_size);
     }
     return 1;
 }

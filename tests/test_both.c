@@ -9,6 +9,7 @@
 #include "engine/parity.h"
 #include "engine/scorer.h"
 #include "kernels/kernel_host.h"
+#include "shared_math/cambi.h"
 #include "shared_math/float_ssim.h"
 #include "shared_math/psnr.h"
 #include "tests/messages.h"
@@ -509,10 +510,10 @@ static void words_of_a_difference(void **state)
         const VgLog log = { messages_log, &m };
         VgParity parity = { 0 };
         char line[300];
-        vg_parity_compare(&parity, &log, 3, &metric, &zero, &zero);
+        vg_parity_compare(&parity, &log, 3, &metric, NULL, &zero, &zero);
         assert_int_equal(parity.different, 0);
-        vg_parity_compare(&parity, &log, UINT64_C(1) << 33, &metric, &cases[i].device, &zero);
-        vg_parity_compare(&parity, &log, 9, &metric, &cases[i].device, &zero);
+        vg_parity_compare(&parity, &log, UINT64_C(1) << 33, &metric, NULL, &cases[i].device, &zero);
+        vg_parity_compare(&parity, &log, 9, &metric, NULL, &cases[i].device, &zero);
         assert_int_equal(parity.compared, 3);
         assert_int_equal(parity.different, 2);
         assert_true(parity.first == UINT64_C(1) << 33);
@@ -520,6 +521,68 @@ static void words_of_a_difference(void **state)
                  cases[i].words, cases[i].words);
         assert_string_equal(m.text, line);
     }
+}
+
+typedef struct Planes {
+    uint64_t n;
+    uint16_t samples[6];
+} Planes;
+
+static size_t planes_of_params(const void *params)
+{
+    return *(const int *)params ? sizeof(((Planes *)NULL)->samples) : 0;
+}
+
+static void name_of_sample(const void *params, size_t index, char *name, size_t name_size)
+{
+    (void)params;
+    snprintf(name, name_size, "sample %zu", index);
+}
+
+static void planes_behind_records_are_compared(void **state)
+{
+    static const VgRecordField fields[] = { { "n", VG_FIELD_U64, 0, 1 }, { 0 } };
+    static const VgMetric metric = { .info = { .name = "made up" },
+                                     .record_size = 8,
+                                     .fields = fields,
+                                     .planes_size = planes_of_params,
+                                     .sample_name = name_of_sample };
+    static const struct {
+        Planes device;
+        const char *words;
+    } cases[] = {
+        { { .samples = { 65535, 1 } }, "sample 0: the device has 65535, the CPU 0" },
+        { { .samples = { 0, 0, 256, 7 } }, "sample 2: the device has 256, the CPU 0" },
+        { { .samples = { 0, 0, 0, 0, 0, 1 } }, "sample 5: the device has 1, the CPU 0" },
+        { { .n = 1, .samples = { 1 } }, "n: the device has 1, the CPU 0" }, /* the first one */
+    };
+    const Planes zero = { 0 };
+    const int with = 1, without = 0;
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        Messages m = { 0 };
+        const VgLog log = { messages_log, &m };
+        VgParity parity = { 0 };
+        char line[300];
+        vg_parity_compare(&parity, &log, 0, &metric, &with, &zero, &zero);
+        if (!cases[i].device.n)
+            vg_parity_compare(&parity, &log, 1, &metric, &without, &cases[i].device, &zero);
+        assert_int_equal(parity.different, 0);
+        vg_parity_compare(&parity, &log, 2, &metric, &with, &cases[i].device, &zero);
+        assert_int_equal(parity.different, 1);
+        snprintf(line, sizeof(line), "E parity: frame 2, made up, %s\n", cases[i].words);
+        assert_string_equal(m.text, line);
+    }
+    char name[100];
+    const VgCambiParams params = { .heatmaps = 1, .speedup = 1, .sides = { { .width = 40, .height = 30 } } };
+    assert_int_equal(vg_record_size(&vg_metric_cambi, &params),
+                     sizeof(VgCambiRecord) + 2 * (20 * 15 + 10 * 8 + 5 * 4 + 3 * 2 + 2 * 1));
+    vg_metric_cambi.sample_name(&params, 0, name, sizeof(name));
+    assert_string_equal(name, "heatmap of scale 0 at x 0, y 0");
+    vg_metric_cambi.sample_name(&params, 20 * 15 + 10 * 8 + 5 * 4 - 1, name, sizeof(name));
+    assert_string_equal(name, "heatmap of scale 2 at x 4, y 3");
+    vg_metric_cambi.sample_name(&params, 20 * 15 + 10 * 8 + 5 * 4 + 3 * 2 + 1, name, sizeof(name));
+    assert_string_equal(name, "heatmap of scale 4 at x 1, y 0");
 }
 
 static void fields_cover_the_record(void **state)
@@ -867,6 +930,7 @@ int main(void)
         cmocka_unit_test_setup(names_the_first_difference_in_integers, before_each),
         cmocka_unit_test_setup(names_the_first_difference_in_floats, before_each),
         cmocka_unit_test_setup(words_of_a_difference, before_each),
+        cmocka_unit_test_setup(planes_behind_records_are_compared, before_each),
         cmocka_unit_test_setup(fields_cover_the_record, before_each),
         cmocka_unit_test_setup(downloads_only_what_the_cpu_reads, before_each),
         cmocka_unit_test_setup(passes_that_the_device_cannot_do_go_to_the_cpu, before_each),

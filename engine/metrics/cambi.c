@@ -13,6 +13,7 @@
 
 #include "cpu_ref/metrics.h"
 #include "engine/metric.h"
+#include "engine/metrics/cambi_heatmaps.h"
 #include "engine/metrics/order.h"
 #include "shared_math/cambi.h"
 
@@ -70,7 +71,7 @@ static const VgOption options[] = {
       "luminance in cd/m^2 below which banding does not count" },
     { "max_log_contrast", "mlc", VG_OPTION_INT, 2, 0, 5, NULL, FIELD(max_log_contrast), IN_KEY,
       "binary logarithm of the largest step between bands, in 10-bit levels" },
-    { "heatmaps_path", NULL, VG_OPTION_STRING, 0, 0, 0, NULL, FIELD(heatmaps_path), 0,
+    { "heatmaps_path", NULL, VG_OPTION_STRING, 0, 0, 0, NULL, FIELD(heatmaps_path), VG_OPTION_OUTPUT,
       "folder in which to write where banding is seen in the distorted picture" },
     { "full_ref", NULL, VG_OPTION_BOOL, 0, 0, 1, NULL, FIELD(full_ref), 0,
       "also score the reference, and what the distorted picture has more" },
@@ -86,9 +87,9 @@ static const VgOption options[] = {
 enum { KEY_CAMBI, KEY_SOURCE, KEY_FULL_REFERENCE };
 
 static const VgKey keys[] = {
-    { "Cambi_feature_cambi_score", "cambi", VG_PHASE_FRAME_0, 0, NULL },
-    { "cambi_source", NULL, VG_PHASE_FRAME_0, 0, "full_ref" },
-    { "cambi_full_reference", NULL, VG_PHASE_FRAME_0, 0, "full_ref" },
+    { "Cambi_feature_cambi_score", "cambi", VG_PHASE_FRAME_0, 0, NULL, 0 },
+    { "cambi_source", NULL, VG_PHASE_FRAME_0, 0, "full_ref", 1 },
+    { "cambi_full_reference", NULL, VG_PHASE_FRAME_0, 0, "full_ref", 1 },
     { 0 },
 };
 
@@ -320,6 +321,10 @@ static int check(const VgGeometry *geometry, const void *options_v, char *why, s
         snprintf(why, why_size, "cambi scores 8 to 16 bits, not %u: convert both inputs first", geometry->bit_depth);
         return -1;
     }
+    if (o->heatmaps_path && !*o->heatmaps_path) {
+        snprintf(why, why_size, "cambi's heatmaps_path is empty: give a folder, or leave it out");
+        return -1;
+    }
     if (strcmp(eotf, "bt1886") && strcmp(eotf, "pq")) {
         snprintf(why, why_size, "cambi does not know %s=%s: give bt1886 or pq",
                  eotf == o->cambi_eotf ? "cambi_eotf" : "eotf", eotf);
@@ -373,6 +378,31 @@ static int merge_params(void *params_v, const void *other_v)
     return 1;
 }
 
+/* ---- Heatmaps behind the record ----------------------------------------------------------------------------------- */
+
+static size_t planes_size(const void *params_v)
+{
+    const VgCambiParams *params = params_v;
+    return params->heatmaps ? (size_t)vg_cambi_heatmap_pixels(params) * sizeof(uint16_t) : 0;
+}
+
+static void sample_name(const void *params_v, size_t index, char *name, size_t name_size)
+{
+    const VgCambiParams *params = params_v;
+    const VgCambiSide *side = &params->sides[VG_CAMBI_DIST];
+    size_t width = 1;
+
+    for (int scale = 0; scale < VG_CAMBI_SCALES; scale++) {
+        width = (size_t)vg_cambi_size(side->width, params->speedup, scale);
+        const size_t pixels = width * (size_t)vg_cambi_size(side->height, params->speedup, scale);
+        if (index < pixels) {
+            snprintf(name, name_size, "heatmap of scale %d at x %zu, y %zu", scale, index % width, index / width);
+            return;
+        }
+        index -= pixels;
+    }
+}
+
 /* ---- Scores ------------------------------------------------------------------------------------------------------- */
 
 static int check_samples(const VgScoreContext *context, uint64_t frame, const char *side, uint32_t largest)
@@ -399,19 +429,28 @@ static double side_score(const VgCambiSide *side, const double sums[VG_CAMBI_SCA
     return sum / (side->window * side->window);
 }
 
+static int write_heatmaps(const VgScoreContext *context, void *state, uint64_t frame, const VgCambiRecord *record)
+{
+    const CambiOptions *o = context->options;
+    const VgCambiSide side = side_of(context->geometry, o, VG_CAMBI_DIST);
+    return vg_cambi_write_heatmaps(state, context, o->heatmaps_path, speedup_of(context->geometry, o), &side, frame,
+                                   (const void *)(record + 1));
+}
+
 static int score(const VgScoreContext *context, void *state, uint64_t frame, const void *record_v, VgEmit *emit)
 {
     const CambiOptions *o = context->options;
     const VgCambiRecord *record = record_v;
     double scores[VG_CAMBI_SIDES] = { 0 };
     int err = 0;
-    (void)state;
 
     for (int side = 0; !err && side < (o->full_ref ? VG_CAMBI_SIDES : 1); side++) {
         const VgCambiSide size = side_of(context->geometry, o, side);
         err = check_samples(context, frame, side == VG_CAMBI_DIST ? "distorted" : "reference", record->largest[side]);
         scores[side] = side_score(&size, record->sums[side]);
     }
+    if (!err && o->heatmaps_path)
+        err = write_heatmaps(context, state, frame, record);
     if (!err)
         err = vg_emit(emit, KEY_CAMBI, frame, vg_lesser(scores[VG_CAMBI_DIST], o->max_val));
     if (err < 0 || !o->full_ref)
@@ -440,11 +479,14 @@ const VgMetric vg_metric_cambi = {
     .options_size = sizeof(CambiOptions),
     .params_size = sizeof(VgCambiParams),
     .record_size = sizeof(VgCambiRecord),
+    .state_size = sizeof(VgCambiHeatmaps),
     .keys = keys,
     .active_keys = active_keys,
     .check = check,
     .make_params = make_params,
     .merge_params = merge_params,
+    .planes_size = planes_size,
+    .sample_name = sample_name,
     .cpu = &vg_cpu_cambi,
     .fields = fields,
     .score = score,

@@ -35,10 +35,10 @@ static const VgOption options[] = {
 enum { KEY_SSIM, KEY_L, KEY_C, KEY_S };
 
 static const VgKey keys[] = {
-    { "float_ssim", NULL, VG_PHASE_FRAME_0, 0, NULL },
-    { "float_ssim_l", NULL, VG_PHASE_FRAME_0, 0, "enable_lcs" },
-    { "float_ssim_c", NULL, VG_PHASE_FRAME_0, 0, "enable_lcs" },
-    { "float_ssim_s", NULL, VG_PHASE_FRAME_0, 0, "enable_lcs" },
+    { "float_ssim", NULL, VG_PHASE_FRAME_0, 0, NULL, 0 },
+    { "float_ssim_l", NULL, VG_PHASE_FRAME_0, 0, "enable_lcs", 0 },
+    { "float_ssim_c", NULL, VG_PHASE_FRAME_0, 0, "enable_lcs", 0 },
+    { "float_ssim_s", NULL, VG_PHASE_FRAME_0, 0, "enable_lcs", 0 },
     { 0 },
 };
 

@@ -42,10 +42,10 @@ static const VgOption options[] = {
 enum { KEY_SAD, KEY_MOTION, KEY_MOTION2, KEY_MOTION3 };
 
 static const VgKey keys[] = {
-    { "VMAF_integer_feature_motion_sad_score", NULL, VG_PHASE_FRAME_0, 0, NULL },
-    { "VMAF_integer_feature_motion_score", "integer_motion", VG_PHASE_FRAME_0, 0, "debug" },
-    { "VMAF_integer_feature_motion2_score", "integer_motion2", VG_PHASE_FLUSH, 0, NULL },
-    { "VMAF_integer_feature_motion3_score", "integer_motion3", VG_PHASE_FLUSH, 0, NULL },
+    { "VMAF_integer_feature_motion_sad_score", NULL, VG_PHASE_FRAME_0, 0, NULL, 0 },
+    { "VMAF_integer_feature_motion_score", "integer_motion", VG_PHASE_FRAME_0, 0, "debug", 0 },
+    { "VMAF_integer_feature_motion2_score", "integer_motion2", VG_PHASE_FLUSH, 0, NULL, 0 },
+    { "VMAF_integer_feature_motion3_score", "integer_motion3", VG_PHASE_FLUSH, 0, NULL, 0 },
     { 0 },
 };
 

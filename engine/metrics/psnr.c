@@ -39,15 +39,15 @@ static const VgOption options[] = {
 enum { KEY_PSNR = 0, KEY_MSE = 1, KEY_APSNR = 6 };
 
 static const VgKey keys[] = {
-    { "psnr_y", NULL, VG_PHASE_FRAME_0, 0, NULL },
-    { "mse_y", NULL, VG_PHASE_FRAME_0, 0, "enable_mse" },
-    { "psnr_cb", NULL, VG_PHASE_FRAME_0, 0, "enable_chroma" },
-    { "mse_cb", NULL, VG_PHASE_FRAME_0, 0, "enable_chroma, enable_mse" },
-    { "psnr_cr", NULL, VG_PHASE_FRAME_0, 0, "enable_chroma" },
-    { "mse_cr", NULL, VG_PHASE_FRAME_0, 0, "enable_chroma, enable_mse" },
-    { "apsnr_y", NULL, VG_PHASE_FLUSH, 1, "enable_apsnr" },
-    { "apsnr_cb", NULL, VG_PHASE_FLUSH, 1, "enable_apsnr" },
-    { "apsnr_cr", NULL, VG_PHASE_FLUSH, 1, "enable_apsnr" },
+    { "psnr_y", NULL, VG_PHASE_FRAME_0, 0, NULL, 0 },
+    { "mse_y", NULL, VG_PHASE_FRAME_0, 0, "enable_mse", 0 },
+    { "psnr_cb", NULL, VG_PHASE_FRAME_0, 0, "enable_chroma", 0 },
+    { "mse_cb", NULL, VG_PHASE_FRAME_0, 0, "enable_chroma, enable_mse", 0 },
+    { "psnr_cr", NULL, VG_PHASE_FRAME_0, 0, "enable_chroma", 0 },
+    { "mse_cr", NULL, VG_PHASE_FRAME_0, 0, "enable_chroma, enable_mse", 0 },
+    { "apsnr_y", NULL, VG_PHASE_FLUSH, 1, "enable_apsnr", 0 },
+    { "apsnr_cb", NULL, VG_PHASE_FLUSH, 1, "enable_apsnr", 0 },
+    { "apsnr_cr", NULL, VG_PHASE_FLUSH, 1, "enable_apsnr", 0 },
     { 0 },
 };
 

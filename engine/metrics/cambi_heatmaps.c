@@ -1,0 +1,127 @@
+/*
+ * Copyright (c) 2026 the vmaf_gpu authors
+ * SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Files of cambi's heatmaps. They are opened for each frame: nothing is held between frames, and a run that ends early
+ * leaves whole frames.
+ */
+#include "engine/metrics/cambi_heatmaps.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define PATH_SIZE 4096
+
+/* Samples that are written at once. */
+#define RUN 32768
+
+/* The name has the size of the picture worked on, halved from scale to scale: with the speed-up, data are half of that. */
+static int make_path(char path[PATH_SIZE], const char *folder, const VgCambiSide *side, int scale)
+{
+    const int n = snprintf(path, PATH_SIZE, "%s/cambi_heatmap_scale_%d_%dx%d_16b.gray", folder, scale,
+                           vg_cambi_size(side->width, 0, scale), vg_cambi_size(side->height, 0, scale));
+    return n < PATH_SIZE ? 0 : -ENAMETOOLONG;
+}
+
+static int failed(const VgScoreContext *context, uint64_t frame, const char *path, int err)
+{
+    const int full = err == -ENOSPC || err == -EDQUOT || err == -EFBIG;
+    vg_log(context->log, VG_LOG_ERROR, "cambi%s, frame %llu: could not write heatmaps to '%s': %s: %s", context->suffix,
+           (unsigned long long)frame, path, strerror(-err),
+           full ? "make room there, or leave heatmaps_path out"
+                : "give heatmaps_path a folder that can be written to, or leave it out");
+    return err;
+}
+
+static int write_samples(int file, const uint16_t *samples, size_t n, off_t at)
+{
+    uint8_t bytes[2 * RUN];
+
+    for (size_t i = 0; i < n; i++) {
+        bytes[2 * i] = (uint8_t)samples[i];
+        bytes[2 * i + 1] = (uint8_t)(samples[i] >> 8);
+    }
+    for (size_t done = 0; done < 2 * n;) {
+        const ssize_t written = pwrite(file, bytes + done, 2 * n - done, at + (off_t)done);
+        if (written < 0 && errno != EINTR)
+            return -errno;
+        if (written == 0)
+            return -ENOSPC;
+        done += written > 0 ? (size_t)written : 0;
+    }
+    return 0;
+}
+
+/* Opens a file; a pipe or device, which may keep one waiting and has no places to write to, is refused. */
+static int open_file(const char *path, int begin)
+{
+    struct stat st;
+    const int flags = O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK | (begin ? O_TRUNC : 0);
+    const int file = open(path, flags, 0666);
+
+    if (file < 0)
+        return -errno;
+    if (!fstat(file, &st) && S_ISREG(st.st_mode))
+        return file;
+    close(file);
+    return -EINVAL;
+}
+
+static int write_plane(const char *path, int begin, const uint16_t *samples, size_t n, off_t at)
+{
+    const int file = open_file(path, begin);
+    int err = file < 0 ? file : 0;
+
+    for (size_t i = 0; !err && i < n; i += RUN)
+        err = write_samples(file, samples + i, n - i < RUN ? n - i : RUN, at + 2 * (off_t)i);
+    if (file >= 0 && close(file) && !err)
+        err = -errno;
+    return err;
+}
+
+static size_t pixels_of(const VgCambiSide *side, int32_t speedup, int scale)
+{
+    return (size_t)vg_cambi_size(side->width, speedup, scale) * (size_t)vg_cambi_size(side->height, speedup, scale);
+}
+
+/* Cuts files back to the frames that all of them hold; those that this run did not begin stay as they are. */
+static void cut_back(const VgCambiHeatmaps *state, const char *folder, int32_t speedup, const VgCambiSide *side,
+                     int n_scales)
+{
+    char path[PATH_SIZE];
+
+    for (int scale = 0; scale < n_scales; scale++) {
+        const off_t size = (off_t)(2 * state->frames * pixels_of(side, speedup, scale));
+        struct stat st;
+        /* Never made longer: a file may have been emptied by others. There is no remedy if this fails, too. */
+        if (!make_path(path, folder, side, scale) && !stat(path, &st) && S_ISREG(st.st_mode) && st.st_size > size)
+            (void)!truncate(path, size);
+    }
+}
+
+int vg_cambi_write_heatmaps(VgCambiHeatmaps *state, const VgScoreContext *context, const char *folder, int32_t speedup,
+                            const VgCambiSide *side, uint64_t frame, const uint16_t *heatmaps)
+{
+    char path[PATH_SIZE];
+
+    if (!state->frames && mkdir(folder, 0770) && errno != EEXIST)
+        return failed(context, frame, folder, -errno);
+    for (int scale = 0; scale < VG_CAMBI_SCALES; scale++) {
+        const size_t n = pixels_of(side, speedup, scale);
+        int err = make_path(path, folder, side, scale);
+        if (err)
+            return failed(context, frame, folder, err);
+        err = write_plane(path, !state->frames, heatmaps, n, (off_t)(2 * frame * n));
+        if (err) {
+            cut_back(state, folder, speedup, side, state->frames ? VG_CAMBI_SCALES : scale + 1);
+            return failed(context, frame, path, err);
+        }
+        heatmaps += n;
+    }
+    state->frames = frame + 1;
+    return 0;
+}
