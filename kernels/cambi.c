@@ -20,6 +20,7 @@ GPU_CONST uint8_t cambi_weights[] = VG_CAMBI_WEIGHTS;
 
 /* Words in arrays of pixels or counts. */
 typedef uint64_t __attribute__((may_alias)) CambiWord;
+typedef uint32_t __attribute__((may_alias)) CambiHalfWord;
 
 GPU_FN uint32_t cambi_larger(uint32_t a, uint32_t b)
 {
@@ -80,11 +81,12 @@ GPU_FN void cambi_join(CambiExtremes *extremes, const uint32_t lanes)
     }
 }
 
-/* Writes the cell that pixel (x, y) is in, what sixteen lanes, one for each of its columns, have taken of it. */
-GPU_FN void cambi_store_cell(const VgCambiScale *scale, int32_t x, int32_t y, CambiExtremes extremes)
+/* Writes the cell that pixel (x, y) is in: what `lanes` lanes, each with some of its columns, have taken of it. */
+GPU_FN void cambi_store_cell(const VgCambiScale *scale, int32_t x, int32_t y, CambiExtremes extremes,
+                             const uint32_t lanes)
 {
-    cambi_join(&extremes, VG_CAMBI_CELL_COLUMNS);
-    if (gpu_lane() % VG_CAMBI_CELL_COLUMNS == 0 && cambi_inside(scale, x, y))
+    cambi_join(&extremes, lanes);
+    if (gpu_lane() % lanes == 0 && cambi_inside(scale, x, y))
         ((GPU_GLOBAL uint32_t *)scale->cells)[y / VG_CAMBI_CELL_ROWS * scale->cells_pitch + x / VG_CAMBI_CELL_COLUMNS] =
             (VG_CAMBI_EMPTY_CELL - extremes.lowest) | extremes.highest << 16;
 }
@@ -107,10 +109,11 @@ GPU_FN void cambi_store_cell(const VgCambiScale *scale, int32_t x, int32_t y, Ca
 #error "not enough threads to load a tile"
 #endif
 
-/* Bits of equality: a row begins at the column three to the left of the tile; in words of sixteen. */
-#define EQUAL_COLUMNS (VG_CAMBI_TILE_COLUMNS + VG_CAMBI_MASK_SIDE - 1)
+/* Bits of equality, a row for each of the tile's but the last: for every eight columns those of sixteen, so that seven or
+   eight that begin anywhere are in one word. */
 #define EQUAL_ROWS    (VG_CAMBI_TILE_ROWS + VG_CAMBI_MASK_SIDE - 1)
-#define EQUAL_WORDS   ((EQUAL_COLUMNS + 15) / 16)
+#define EQUAL_BYTES   (TILE_PITCH / 8)
+#define EQUAL_WINDOWS (EQUAL_BYTES + 1)
 
 /* Words of a row's samples: four of bytes or 16 bits, and the one to their right. */
 typedef struct CambiSamples {
@@ -124,8 +127,9 @@ GPU_FN uint32_t cambi_word(const VgCambiArgs *args, uint64_t row, int32_t x)
                         args->columns ? (int32_t)gpu_load16(args->columns + 2 * (uint64_t)column) : column);
 }
 
-/* Samples of row y of the resampled plane, from column x on. Those outside are those at the edge. */
-GPU_FN CambiSamples cambi_load(const VgCambiArgs *args, int32_t x, int32_t y, const int bytes)
+/* Samples of row y of the resampled plane, from column x on. Those outside are those at the edge. The fifth is there if it
+   is asked for. */
+GPU_FN CambiSamples cambi_load(const VgCambiArgs *args, int32_t x, int32_t y, const int bytes, const int five)
 {
     const int32_t width = args->params.sides[args->side].width;
     const int32_t line = cambi_clamp(y, args->params.sides[args->side].height);
@@ -144,51 +148,49 @@ GPU_FN CambiSamples cambi_load(const VgCambiArgs *args, int32_t x, int32_t y, co
         for (int i = 0; i < 4; i++)
             samples.w[i * bytes / 4] |= cambi_word(args, row, x + i) << (i * bytes % 4 * 8);
     }
-    if (args->params.anti_dither)
+    if (five)
         samples.next = cambi_word(args, row, x + 4);
     return samples;
 }
 
-/* Levels of the five samples; returns the largest sample. */
-GPU_FN uint32_t cambi_levels(const VgCambiArgs *args, const CambiSamples *samples, int32_t *levels, const int bytes)
+/* Levels of the four or five samples; returns the largest sample. */
+GPU_FN uint32_t cambi_levels(const VgCambiArgs *args, const CambiSamples *samples, int32_t *levels, const int bytes,
+                             const int five)
 {
     uint32_t largest = 0;
 
     GPU_UNROLL
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < 4 + five; i++) {
         const uint32_t word =
             i == 4 ? samples->next : samples->w[i * bytes / 4] >> (i * bytes % 4 * 8) & (bytes == 1 ? 0xff : 0xffff);
-        const uint32_t sample = word >> args->luma.shift;
+        /* Single bytes have eight bits. */
+        const uint32_t sample = bytes == 1 ? word : word >> args->luma.shift;
         largest = cambi_larger(largest, sample);
-        levels[i] = vg_cambi_level((int32_t)sample, args->params.bit_depth);
+        levels[i] = vg_cambi_level((int32_t)sample, bytes == 1 ? 8 : args->params.bit_depth);
     }
     return largest;
 }
 
 /* Fills the tile whose first column and row without halo are given. Returns the largest of the thread's samples. */
 GPU_FN uint32_t cambi_load_tile(const VgCambiArgs *args, uint16_t *tile, int32_t first_x, int32_t first_y,
-                                const int bytes)
+                                const int bytes, const int anti_dither)
 {
     const int32_t group = (int32_t)gpu_tid(0) % LOAD_GROUPS, first_row = (int32_t)gpu_tid(0) / LOAD_GROUPS * LOAD_ROWS;
     const int32_t x = first_x - TILE_LEFT + 4 * group, y = first_y - TILE_ABOVE + first_row;
-    const int anti_dither = args->params.anti_dither != 0;
     CambiSamples samples[LOAD_ROWS + 1];
-    int32_t above[5], levels[5];
+    int32_t above[5] = { 0 }, levels[5];
     uint32_t largest = 0;
 
     if (first_row >= TILE_ROWS)
         return 0;
     GPU_UNROLL
-    for (int r = 0; r < LOAD_ROWS + 1; r++)
-        if (r < LOAD_ROWS || anti_dither)
-            samples[r] = cambi_load(args, x, y + r, bytes);
+    for (int r = 0; r < LOAD_ROWS + anti_dither; r++)
+        samples[r] = cambi_load(args, x, y + r, bytes, anti_dither);
     GPU_UNROLL
-    for (int r = 0; r < LOAD_ROWS + 1; r++) {
-        if (r == LOAD_ROWS && !anti_dither)
-            break;
-        largest = cambi_larger(largest, cambi_levels(args, &samples[r], levels, bytes));
+    for (int r = 0; r < LOAD_ROWS + anti_dither; r++) {
+        largest = cambi_larger(largest, cambi_levels(args, &samples[r], levels, bytes, anti_dither));
         const int row = first_row + r - anti_dither;
-        if (row >= first_row && row < TILE_ROWS) {
+        if ((!anti_dither || r > 0) && row < TILE_ROWS) {
             uint64_t word = 0;
             GPU_UNROLL
             for (int i = 0; i < 4; i++) {
@@ -199,92 +201,157 @@ GPU_FN uint32_t cambi_load_tile(const VgCambiArgs *args, uint16_t *tile, int32_t
             *(CambiWord *)(tile + row * TILE_PITCH + 4 * group) = word;
         }
         GPU_UNROLL
-        for (int i = 0; i < 5; i++)
+        for (int i = 0; i < 4 + anti_dither; i++)
             above[i] = levels[i];
     }
     return largest;
 }
 
-/* Bits of the tile's pixels that are in the plane and equal the next ones in their row and column. Behind the last ones
-   the tile has the same levels again. */
-GPU_FN void cambi_compare(const VgCambiArgs *args, const uint16_t *tile, uint16_t (*equal)[EQUAL_WORDS],
+GPU_FN uint32_t cambi_load_any_tile(const VgCambiArgs *args, uint16_t *tile, int32_t first_x, int32_t first_y)
+{
+    const int bytes = args->luma.sample_bytes;
+
+    if (args->params.anti_dither)
+        return bytes == 1 ? cambi_load_tile(args, tile, first_x, first_y, 1, 1)
+                          : cambi_load_tile(args, tile, first_x, first_y, 2, 1);
+    return bytes == 1 ? cambi_load_tile(args, tile, first_x, first_y, 1, 0)
+                      : cambi_load_tile(args, tile, first_x, first_y, 2, 0);
+}
+
+/* Bits 15 and 31: the level in that half of the word is not 0. Levels are far below 0x7fff: nothing is carried over. */
+GPU_FN uint32_t cambi_not_zero(uint32_t levels)
+{
+    return levels + 0x7fff7fff;
+}
+
+/* Bits of the tile's pixels that are in the plane and equal the next ones in their row and column: eight pixels at a time.
+   Behind the plane's last ones the tile has the same levels again. The last pixel of a row has no next one; nobody asks. */
+GPU_FN void cambi_compare(const VgCambiArgs *args, const uint16_t *tile, uint16_t (*equal)[EQUAL_WINDOWS],
                           int32_t first_x, int32_t first_y)
 {
     const int32_t width = args->params.sides[args->side].width, height = args->params.sides[args->side].height;
-    int32_t row = (int32_t)gpu_tid(0) / (16 * EQUAL_WORDS), column = (int32_t)gpu_tid(0) % (16 * EQUAL_WORDS);
 
-    /* All threads stay to the end: lanes vote. */
-    for (int32_t i = 0; i < EQUAL_ROWS * 16 * EQUAL_WORDS; i += VG_CAMBI_BLOCK) {
-        const int32_t x = first_x - VG_CAMBI_MASK_HALF + column, y = first_y - VG_CAMBI_MASK_HALF + row;
-        int same = 0;
-        if (row < EQUAL_ROWS && column < EQUAL_COLUMNS && (uint32_t)x < (uint32_t)width &&
-            (uint32_t)y < (uint32_t)height) {
-            const uint16_t *const at =
-                tile + (row + TILE_ABOVE - VG_CAMBI_MASK_HALF) * TILE_PITCH + column + TILE_LEFT - VG_CAMBI_MASK_HALF;
-            same = at[0] == at[1] && at[0] == at[TILE_PITCH];
+    for (int32_t i = (int32_t)gpu_tid(0); i < EQUAL_ROWS * EQUAL_BYTES; i += VG_CAMBI_BLOCK) {
+        const int32_t row = i / EQUAL_BYTES, byte = i % EQUAL_BYTES;
+        const int32_t x = first_x - TILE_LEFT + 8 * byte, y = first_y - TILE_ABOVE + row;
+        const uint16_t *const at = tile + row * TILE_PITCH + 8 * byte;
+        const CambiWord own[2] = { ((const CambiWord *)at)[0], ((const CambiWord *)at)[1] };
+        const CambiWord below[2] = { ((const CambiWord *)(at + TILE_PITCH))[0],
+                                     ((const CambiWord *)(at + TILE_PITCH))[1] };
+        const uint32_t levels[5] = { (uint32_t)own[0], (uint32_t)(own[0] >> 32), (uint32_t)own[1],
+                                     (uint32_t)(own[1] >> 32), at[8] };
+        const uint32_t next[4] = { (uint32_t)below[0], (uint32_t)(below[0] >> 32), (uint32_t)below[1],
+                                   (uint32_t)(below[1] >> 32) };
+        uint32_t bits = 0;
+
+        GPU_UNROLL
+        for (int k = 0; k < 4; k++) {
+            const uint32_t right = levels[k] >> 16 | levels[k + 1] << 16;
+            const uint32_t same = ~cambi_not_zero((levels[k] ^ right) | (levels[k] ^ next[k]));
+            bits |= ((same >> 15 & 1) | (same >> 30 & 2)) << (2 * k);
         }
-        const uint64_t votes = gpu_ballot(same);
-        if (gpu_lane() % 16 == 0 && row < EQUAL_ROWS)
-            equal[row][column / 16] = (uint16_t)(votes >> gpu_lane());
-        column += VG_CAMBI_BLOCK % (16 * EQUAL_WORDS);
-        row += VG_CAMBI_BLOCK / (16 * EQUAL_WORDS) + (column >= 16 * EQUAL_WORDS);
-        column -= column >= 16 * EQUAL_WORDS ? 16 * EQUAL_WORDS : 0;
+        if (x < 0)
+            bits &= x > -8 ? 0xffu << -x : 0;
+        if (x + 8 > width)
+            bits &= x < width ? 0xffu >> (x + 8 - width) : 0;
+        if ((uint32_t)y >= (uint32_t)height)
+            bits = 0;
+        ((uint8_t *)(equal[row] + byte))[0] = (uint8_t)bits;
+        if (byte > 0)
+            ((uint8_t *)(equal[row] + byte - 1))[1] = (uint8_t)bits;
     }
 }
 
-/* Number of equal pixels of seven, from column `column` of the tile's bits. */
-GPU_FN int32_t cambi_equal_of_row(const uint16_t *equal, int32_t column)
+/* Numbers of equal pixels of seven in the tile's row, around column `column` of it, and in the upper half around the next
+   column if `two`. */
+GPU_FN uint32_t cambi_equal_of_row(const uint16_t *equal, int32_t column, const int two)
 {
-    const uint32_t bits = (uint32_t)equal[column / 16] | (uint32_t)equal[column / 16 + 1] << 16;
-    return (int32_t)gpu_popc32(bits >> column % 16 & ((1u << VG_CAMBI_MASK_SIDE) - 1));
+    const int32_t first = column - VG_CAMBI_MASK_HALF;
+    const uint32_t bits = (uint32_t)equal[first / 8] >> first % 8, seven = (1u << VG_CAMBI_MASK_SIDE) - 1;
+
+    return gpu_popc32(bits & seven) + (two ? gpu_popc32(bits >> 1 & seven) << 16 : 0);
+}
+
+/* The row's modes at column `at` of the tile and, in the upper half if `two`, at the next. A column at the plane's edge
+   keeps its level. */
+GPU_FN uint32_t cambi_modes_along(const uint16_t *row, int32_t at, int32_t before, int32_t after, const int two)
+{
+    if (!two)
+        return (uint32_t)cambi_mode_along(row, before, at, after);
+    const uint32_t own = *(const CambiHalfWord *)(row + at);
+    const int32_t first = (int32_t)(own & 0xffff), second = (int32_t)(own >> 16);
+    return (uint32_t)vg_cambi_mode3(row[before], first, second) | (uint32_t)vg_cambi_mode3(first, second, row[after])
+                                                                      << 16;
+}
+
+/* The same along columns, for one or two pixels. */
+GPU_FN uint32_t cambi_modes_across(const uint32_t *modes, const int two)
+{
+    const uint32_t first = (uint32_t)vg_cambi_mode3((int32_t)(modes[0] & 0xffff), (int32_t)(modes[1] & 0xffff),
+                                                    (int32_t)(modes[2] & 0xffff));
+    if (!two)
+        return first;
+    return first |
+           (uint32_t)vg_cambi_mode3((int32_t)(modes[0] >> 16), (int32_t)(modes[1] >> 16), (int32_t)(modes[2] >> 16))
+               << 16;
 }
 
 /*
  * Masks and filters the tile's pixels, every `stride`th of each row and column, which is the first scale. A thread marches
- * down some rows of a column.
+ * down some rows of two columns; of one, if every other is left out.
  */
-GPU_FN void cambi_first_scale(const VgCambiArgs *args, const uint16_t *tile, const uint16_t (*equal)[EQUAL_WORDS],
+GPU_FN void cambi_first_scale(const VgCambiArgs *args, const uint16_t *tile, const uint16_t (*equal)[EQUAL_WINDOWS],
                               const int stride)
 {
-    const int columns = VG_CAMBI_TILE_COLUMNS / stride;
-    const int n_rows = VG_CAMBI_TILE_ROWS / stride * columns / VG_CAMBI_BLOCK;
+    const int two = stride == 1, across = VG_CAMBI_TILE_COLUMNS / 2; /* threads in a row */
+    const int n_rows = VG_CAMBI_TILE_ROWS / stride * across / VG_CAMBI_BLOCK;
     const VgCambiScale *const scale = &args->scales[0];
-    const int32_t column = (int32_t)gpu_tid(0) % columns, row = (int32_t)gpu_tid(0) / columns * n_rows;
-    const int32_t x = (int32_t)gpu_bid(0) * columns + column;
+    const int32_t column = (int32_t)gpu_tid(0) % across, row = (int32_t)gpu_tid(0) / across * n_rows;
+    const int32_t x = ((int32_t)gpu_bid(0) * across + column) * (1 + two);
     const int32_t y = (int32_t)gpu_bid(1) * (VG_CAMBI_TILE_ROWS / stride) + row;
-    const int32_t at = column * stride + TILE_LEFT;
-    const int32_t before = x > 0 ? at - stride : at, after = x < scale->width - 1 ? at + stride : at;
+    const int32_t at = 2 * column + TILE_LEFT, last = two ? at + 1 : at; /* columns of the tile */
+    const int32_t before = x > 0 ? at - stride : at, after = x + two < scale->width - 1 ? last + stride : last;
     const uint16_t *const pixels = tile + (row * stride + TILE_ABOVE) * TILE_PITCH;
-    const int32_t mask_index = args->params.sides[args->side].mask_index;
+    const uint32_t mask_index = (uint32_t)args->params.sides[args->side].mask_index;
     CambiExtremes extremes = { 0, 0 };
-    int32_t equals[VG_CAMBI_TILE_ROWS / 2 + VG_CAMBI_MASK_SIDE], modes[VG_CAMBI_TILE_ROWS / 2 + 2];
+    uint32_t equals[VG_CAMBI_TILE_ROWS / 4 + VG_CAMBI_MASK_SIDE], modes[VG_CAMBI_TILE_ROWS / 4 + 2], sum = 0;
 
     GPU_UNROLL
-    for (int i = 0; i < VG_CAMBI_MASK_SIDE - stride; i++)
-        equals[i] = cambi_equal_of_row(equal[row * stride + i], column * stride);
+    for (int i = 0; i < VG_CAMBI_MASK_SIDE - stride; i++) {
+        equals[i] = cambi_equal_of_row(equal[row * stride + i], at, two);
+        sum += equals[i];
+    }
     GPU_UNROLL
     for (int i = 0; i < 2; i++)
-        modes[i] = cambi_mode_along(pixels + (i - 1) * stride * TILE_PITCH, before, at, after);
+        modes[i] = cambi_modes_along(pixels + (i - 1) * stride * TILE_PITCH, at, before, after, two);
     GPU_UNROLL
     for (int r = 0; r < n_rows; r++) {
-        int32_t sum = 0;
         GPU_UNROLL
-        for (int i = VG_CAMBI_MASK_SIDE - stride; i < VG_CAMBI_MASK_SIDE; i++)
-            equals[r * stride + i] = cambi_equal_of_row(equal[(row + r) * stride + i], column * stride);
-        GPU_UNROLL
-        for (int i = 0; i < VG_CAMBI_MASK_SIDE; i++)
-            sum += equals[r * stride + i];
-        modes[r + 2] = cambi_mode_along(pixels + (r + 1) * stride * TILE_PITCH, before, at, after);
-        const int first_or_last = y + r == 0 || y + r == scale->height - 1;
-        const int32_t level =
-            first_or_last ? pixels[r * stride * TILE_PITCH + at] : vg_cambi_mode3(modes[r], modes[r + 1], modes[r + 2]);
-        const uint32_t pixel = (uint32_t)level | (sum > mask_index ? VG_CAMBI_MASKED : 0);
-        if (cambi_inside(scale, x, y + r)) {
-            cambi_store_pixel(scale, x, y + r, pixel);
-            cambi_take(args, pixel, &extremes);
+        for (int i = (r - 1) * stride + VG_CAMBI_MASK_SIDE; i < r * stride + VG_CAMBI_MASK_SIDE; i++) {
+            equals[i] = cambi_equal_of_row(equal[row * stride + i], at, two);
+            sum += equals[i];
         }
+        modes[r + 2] = cambi_modes_along(pixels + (r + 1) * stride * TILE_PITCH, at, before, after, two);
+        uint32_t levels = cambi_modes_across(modes + r, two);
+        if (y + r == 0 || y + r == scale->height - 1)
+            levels = two ? *(const CambiHalfWord *)(pixels + r * stride * TILE_PITCH + at)
+                         : pixels[r * stride * TILE_PITCH + at];
+        levels |= ((sum & 0xffff) > mask_index ? VG_CAMBI_MASKED : 0) |
+                  (two && sum >> 16 > mask_index ? VG_CAMBI_MASKED << 16 : 0);
+        if (cambi_inside(scale, x, y + r)) {
+            cambi_take(args, levels & 0xffff, &extremes);
+            if (two && x + 1 < scale->width) {
+                cambi_take(args, levels >> 16, &extremes);
+                *(GPU_GLOBAL uint32_t *)(scale->pixels + 2 * (uint64_t)((y + r) * scale->pitch + x)) = levels;
+            } else {
+                cambi_store_pixel(scale, x, y + r, levels & 0xffff);
+            }
+        }
+        GPU_UNROLL
+        for (int i = r * stride; i < (r + 1) * stride; i++)
+            sum -= equals[i];
         if (r % VG_CAMBI_CELL_ROWS == VG_CAMBI_CELL_ROWS - 1) {
-            cambi_store_cell(scale, x, y + r - (VG_CAMBI_CELL_ROWS - 1), extremes);
+            cambi_store_cell(scale, x, y + r - (VG_CAMBI_CELL_ROWS - 1), extremes, VG_CAMBI_CELL_COLUMNS / (1 + two));
             extremes.highest = extremes.lowest = 0;
         }
     }
@@ -310,19 +377,18 @@ GPU_FN void cambi_add_largest(const VgCambiArgs *args, uint32_t largest)
 GPU_FN void cambi_make_planes(const VgCambiArgs *args, const int stride)
 {
     GPU_SHARED uint64_t tile_words[TILE_ROWS * TILE_PITCH / 4];
-    GPU_SHARED uint16_t equal[EQUAL_ROWS][EQUAL_WORDS];
+    GPU_SHARED uint16_t equal[EQUAL_ROWS][EQUAL_WINDOWS];
     uint16_t *const tile = (uint16_t *)(void *)tile_words;
     const int32_t first_x = (int32_t)gpu_bid(0) * VG_CAMBI_TILE_COLUMNS;
     const int32_t first_y = (int32_t)gpu_bid(1) * VG_CAMBI_TILE_ROWS;
 
-    const uint32_t largest = args->luma.sample_bytes == 1 ? cambi_load_tile(args, tile, first_x, first_y, 1)
-                                                          : cambi_load_tile(args, tile, first_x, first_y, 2);
+    const uint32_t largest = cambi_load_any_tile(args, tile, first_x, first_y);
     if (args->params.bit_depth > 8 && !args->columns)
         cambi_add_largest(args, largest);
     gpu_barrier();
     cambi_compare(args, tile, equal, first_x, first_y);
     gpu_barrier();
-    cambi_first_scale(args, tile, (const uint16_t(*)[EQUAL_WORDS])equal, stride);
+    cambi_first_scale(args, tile, (const uint16_t(*)[EQUAL_WINDOWS])equal, stride);
 }
 
 GPU_KERNEL_RESIDENT(cambi_planes, VgCambiArgs, VG_CAMBI_BLOCK, 4)
@@ -421,7 +487,7 @@ GPU_FN void cambi_filter_own(const VgCambiArgs *args, const CambiRegion *region,
             if (s < VG_CAMBI_SCALES - 1 && (x | r) % 2 == 0)
                 next->pixels[((y + r) / 2 - next->y) * REGION_COLUMNS(s + 1) + x / 2 - next->x] = (uint16_t)pixel;
         }
-        cambi_store_cell(scale, cell < cells ? x : scale->width, y, extremes);
+        cambi_store_cell(scale, cell < cells ? x : scale->width, y, extremes, VG_CAMBI_CELL_COLUMNS);
     }
 }
 
