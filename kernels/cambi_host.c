@@ -188,7 +188,7 @@ static uint32_t set_scales(VgCambiArgs *args, const Layout *l, const Counting *c
     uint32_t blocks = 0;
 
     for (int s = 0; s < VG_CAMBI_SCALES; s++) {
-        VgCambiScale *scale = &args->scales[s];
+        VgCambiDeviceScale *scale = &args->scales[s];
         scale->width = vg_cambi_size(side->width, p->speedup, s);
         scale->height = vg_cambi_size(side->height, p->speedup, s);
         scale->pitch = pitch_of(scale->width);
