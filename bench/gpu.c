@@ -92,6 +92,8 @@ static const char *const default_features[] = {
     "float_ssim:scale=1:enable_lcs=true",
     "float_ssim:scale=2",
     "psnr|float_ssim|motion",
+    "cambi",
+    "cambi:cambi_high_res_speedup=1080:cambi_vis_lum_threshold=0.06:cambi_max_val=17",
 };
 
 static const uint32_t default_sizes[][2] = {

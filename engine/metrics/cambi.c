@@ -15,6 +15,7 @@
 #include "engine/metric.h"
 #include "engine/metrics/cambi_heatmaps.h"
 #include "engine/metrics/order.h"
+#include "kernels/kernel_host.h"
 #include "shared_math/cambi.h"
 
 /* One direction at least must have so many samples. */
@@ -488,6 +489,7 @@ const VgMetric vg_metric_cambi = {
     .planes_size = planes_size,
     .sample_name = sample_name,
     .cpu = &vg_cpu_cambi,
+    .device = &vg_device_cambi,
     .fields = fields,
     .score = score,
 };
