@@ -684,7 +684,7 @@ static void small_pictures_agree(void **state)
         compare_fixture(&fixtures[i], &layouts[i % N_LAYOUTS]);
     clip_free_all();
     random_state = 9;
-    random_cases(6);
+    random_cases(4);
     none_differs();
 }
 
