@@ -33,7 +33,7 @@ GPU_FN int32_t cambi_clamp(int32_t i, int32_t size)
 }
 
 /** Whether the scale has a pixel there. */
-GPU_FN int cambi_inside(const VgCambiScale *scale, int32_t x, int32_t y)
+GPU_FN int cambi_inside(const VgCambiDeviceScale *scale, int32_t x, int32_t y)
 {
     return (uint32_t)x < (uint32_t)scale->width && (uint32_t)y < (uint32_t)scale->height;
 }
@@ -52,7 +52,7 @@ GPU_FN int32_t cambi_mode_along(const uint16_t *row, int32_t before, int32_t x, 
     return vg_cambi_mode3(cambi_level_of(row[before]), cambi_level_of(row[x]), cambi_level_of(row[after]));
 }
 
-GPU_FN void cambi_store_pixel(const VgCambiScale *scale, int32_t x, int32_t y, uint32_t pixel)
+GPU_FN void cambi_store_pixel(const VgCambiDeviceScale *scale, int32_t x, int32_t y, uint32_t pixel)
 {
     ((GPU_GLOBAL uint16_t *)scale->pixels)[(int64_t)y * scale->pitch + x] = (uint16_t)pixel;
 }
@@ -442,7 +442,7 @@ GPU_FN CambiRegion cambi_region(uint16_t *pixels, const int s)
 }
 
 /* Modes along row y around column x. Only for rows and columns of the plane. */
-GPU_FN int32_t cambi_region_mode(const VgCambiScale *scale, const CambiRegion *region, int32_t x, int32_t y,
+GPU_FN int32_t cambi_region_mode(const VgCambiDeviceScale *scale, const CambiRegion *region, int32_t x, int32_t y,
                                  const int s)
 {
     const int32_t at = x - region->x;
@@ -458,7 +458,7 @@ GPU_FN uint32_t cambi_region_pixel(const CambiRegion *region, int32_t x, int32_t
 /* The block's cells of scale s: filters them, writes them and what the next scale takes of them. */
 GPU_FN void cambi_filter_own(const VgCambiArgs *args, const CambiRegion *region, const CambiRegion *next, const int s)
 {
-    const VgCambiScale *const scale = &args->scales[s];
+    const VgCambiDeviceScale *const scale = &args->scales[s];
     const int across = OWN_COLUMNS(s) / VG_CAMBI_CELL_COLUMNS, cells = across * (OWN_ROWS(s) / VG_CAMBI_CELL_ROWS);
     const int at_once = VG_CAMBI_BLOCK / VG_CAMBI_CELL_COLUMNS;
 
@@ -495,7 +495,7 @@ GPU_FN void cambi_filter_own(const VgCambiArgs *args, const CambiRegion *region,
 GPU_FN void cambi_filter_around(const VgCambiArgs *args, const CambiRegion *region, const CambiRegion *next,
                                 const int s)
 {
-    const VgCambiScale *const scale = &args->scales[s];
+    const VgCambiDeviceScale *const scale = &args->scales[s];
 
     for (int i = (int)gpu_tid(0); i < REGION_PIXELS(s + 1); i += VG_CAMBI_BLOCK) {
         const int32_t column = i % REGION_COLUMNS(s + 1), row = i / REGION_COLUMNS(s + 1);
@@ -515,7 +515,7 @@ GPU_FN void cambi_filter_around(const VgCambiArgs *args, const CambiRegion *regi
 
 GPU_FN void cambi_load_region(const VgCambiArgs *args, const CambiRegion *region)
 {
-    const VgCambiScale *const before = &args->scales[0];
+    const VgCambiDeviceScale *const before = &args->scales[0];
 
     for (int i = (int)gpu_tid(0); i < REGION_PIXELS(1); i += VG_CAMBI_BLOCK) {
         const int32_t x = 2 * (region->x + i % REGION_COLUMNS(1)), y = 2 * (region->y + i / REGION_COLUMNS(1));
@@ -567,7 +567,7 @@ GPU_KERNEL(cambi_pyramid, VgCambiArgs, VG_CAMBI_BLOCK)
 
 /* A block's pixels of a scale: a strip of columns of a segment of rows. */
 typedef struct CambiStrip {
-    VgCambiScale scale;
+    VgCambiDeviceScale scale;
     uint64_t totals;
     int32_t first_x, first_y, end_y;
     int32_t lowest, highest; /* of levels that have values; lowest > highest: none */
@@ -646,7 +646,7 @@ GPU_FN void cambi_store_zeros(const CambiStrip *strip, const uint32_t block_size
 }
 
 /* Pixel (x, y), or one without mask outside the plane. */
-GPU_FN uint32_t cambi_pixel(const VgCambiScale *scale, int32_t x, int32_t y)
+GPU_FN uint32_t cambi_pixel(const VgCambiDeviceScale *scale, int32_t x, int32_t y)
 {
     return cambi_inside(scale, x, y) ? gpu_load16(scale->pixels + 2 * (uint64_t)(y * scale->pitch + x)) : 0;
 }
@@ -766,7 +766,8 @@ typedef struct CambiAhead {
 } CambiAhead;
 
 /* The pixels of the thread's column in a row, in the lower half, and of the one that is UPDATERS to the right. */
-GPU_FN uint32_t cambi_load_columns(const VgCambiScale *scale, int32_t y, int32_t x, int32_t second_x, const int two)
+GPU_FN uint32_t cambi_load_columns(const VgCambiDeviceScale *scale, int32_t y, int32_t x, int32_t second_x,
+                                   const int two)
 {
     uint32_t pixels = cambi_pixel(scale, x, y);
     if (two)
@@ -814,7 +815,7 @@ GPU_FN void cambi_begin_columns(const CambiStrip *strip, const CambiBand *band, 
 }
 
 /* Four pixels from x on, in two words; those beyond the plane are not masked. */
-GPU_FN CambiAhead cambi_load_four(const VgCambiScale *scale, int32_t x, int32_t y)
+GPU_FN CambiAhead cambi_load_four(const VgCambiDeviceScale *scale, int32_t x, int32_t y)
 {
     const int32_t left = scale->width - x;
     CambiAhead four = { 0, 0 };
@@ -1122,8 +1123,8 @@ GPU_KERNEL_RESIDENT(cambi_count, VgCambiArgs, VG_CAMBI_STRIP_BLOCK, 3)
 /* ---- Counting in other windows ------------------------------------------------------------------------------------ */
 
 /* In narrower strips, with counts of columns in 16 bits, a window of a level to a thread. */
-GPU_FN void cambi_move_plainly(const VgCambiScale *scale, const CambiBand *band, uint16_t *columns, int32_t first_x,
-                               int32_t pitch, int32_t y, int32_t one)
+GPU_FN void cambi_move_plainly(const VgCambiDeviceScale *scale, const CambiBand *band, uint16_t *columns,
+                               int32_t first_x, int32_t pitch, int32_t y, int32_t one)
 {
     for (int32_t column = (int32_t)gpu_tid(0); column < pitch; column += VG_CAMBI_BLOCK) {
         const uint32_t slot = cambi_slot(band, cambi_pixel(scale, first_x + column, y));
@@ -1225,7 +1226,7 @@ GPU_KERNEL(cambi_count_plainly, VgCambiArgs, VG_CAMBI_BLOCK)
 /* Of all scales, a row of blocks for each. */
 GPU_KERNEL(cambi_heatmaps, VgCambiArgs, VG_CAMBI_BLOCK)
 {
-    const VgCambiScale scale = args.scales[gpu_bid(1)];
+    const VgCambiDeviceScale scale = args.scales[gpu_bid(1)];
     const int64_t n = (int64_t)scale.width * scale.height, threads = (int64_t)gpu_grid(0) * VG_CAMBI_BLOCK;
 
     for (int64_t i = (int64_t)gpu_bid(0) * VG_CAMBI_BLOCK + gpu_tid(0); i < n; i += threads)

@@ -55,7 +55,7 @@
 #define VG_CAMBI_STRIP_PITCH(halo) (VG_CAMBI_STRIP_COLUMNS + 2 * (halo))
 #define VG_CAMBI_PLAIN_PITCH(half) (VG_CAMBI_PLAIN_COLUMNS + 2 * (half))
 
-typedef struct VgCambiScale {
+typedef struct VgCambiDeviceScale {
     uint64_t pixels;  /* uint16_t [height][pitch]; what is beyond the width may be anything */
     uint64_t cells;   /* uint32_t [rows of cells][cells_pitch]: lowest level | highest level << 16 */
     uint64_t values;  /* float [height][width] */
@@ -66,12 +66,12 @@ typedef struct VgCambiScale {
     uint32_t strips;      /* side by side */
     uint32_t first_block; /* of counting */
     uint32_t reserved;
-} VgCambiScale;
+} VgCambiDeviceScale;
 
 /** One side of a frame: for all kernels but cambi_tables. */
 typedef struct VgCambiArgs {
     VgDevicePlane luma;
-    VgCambiScale scales[VG_CAMBI_SCALES];
+    VgCambiDeviceScale scales[VG_CAMBI_SCALES];
     uint64_t columns, rows; /* uint16_t: nearest samples of the resampled plane; 0: it is not resampled */
     uint64_t reciprocals;   /* float: vg_cambi_reciprocal() */
     uint64_t totals;        /* VgCambiTotals [VG_CAMBI_SCALES] (kernels/cambi_pool_args.h) */

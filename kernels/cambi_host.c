@@ -123,7 +123,7 @@ static int plan(const void *params_v, const VgLauncher *launcher, uint64_t work)
     if (!err)
         err = launcher->fill(launcher->context, work + l.largest, 0, sizeof(uint32_t));
     if (!err)
-        err = vg_launch(launcher, "cambi_tables", 1 + vg_divide_up((uint64_t)args.n_reciprocals, VG_CAMBI_BLOCK),
+        err = vg_launch(launcher, "cambi_tables", 1 + vg_divide_up((uint64_t)args.n_reciprocals, 16 * VG_CAMBI_BLOCK),
                         VG_CAMBI_BLOCK, 0, &args, sizeof(args));
     return err ? err : vg_cambi_pool_plan(p, launcher, work + l.pool);
 }
@@ -188,7 +188,7 @@ static uint32_t set_scales(VgCambiArgs *args, const Layout *l, const Counting *c
     uint32_t blocks = 0;
 
     for (int s = 0; s < VG_CAMBI_SCALES; s++) {
-        VgCambiScale *scale = &args->scales[s];
+        VgCambiDeviceScale *scale = &args->scales[s];
         scale->width = vg_cambi_size(side->width, p->speedup, s);
         scale->height = vg_cambi_size(side->height, p->speedup, s);
         scale->pitch = pitch_of(scale->width);
