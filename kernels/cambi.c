@@ -82,7 +82,7 @@ GPU_FN void cambi_join(CambiExtremes *extremes, const uint32_t lanes)
 }
 
 /* Writes the cell that pixel (x, y) is in: what `lanes` lanes, each with some of its columns, have taken of it. */
-GPU_FN void cambi_store_cell(const VgCambiScale *scale, int32_t x, int32_t y, CambiExtremes extremes,
+GPU_FN void cambi_store_cell(const VgCambiDeviceScale *scale, int32_t x, int32_t y, CambiExtremes extremes,
                              const uint32_t lanes)
 {
     cambi_join(&extremes, lanes);
@@ -305,7 +305,7 @@ GPU_FN void cambi_first_scale(const VgCambiArgs *args, const uint16_t *tile, con
 {
     const int two = stride == 1, across = VG_CAMBI_TILE_COLUMNS / 2; /* threads in a row */
     const int n_rows = VG_CAMBI_TILE_ROWS / stride * across / VG_CAMBI_BLOCK;
-    const VgCambiScale *const scale = &args->scales[0];
+    const VgCambiDeviceScale *const scale = &args->scales[0];
     const int32_t column = (int32_t)gpu_tid(0) % across, row = (int32_t)gpu_tid(0) / across * n_rows;
     const int32_t x = ((int32_t)gpu_bid(0) * across + column) * (1 + two);
     const int32_t y = (int32_t)gpu_bid(1) * (VG_CAMBI_TILE_ROWS / stride) + row;
