@@ -771,7 +771,7 @@ GPU_FN void shared_round(float *v, Range *range, int32_t top, uint16_t *xs, uint
     list_candidates(v, *range, v[top], xs, ys, &all_x, &all_y);
     const uint32_t both = all_x < all_y ? all_x : all_y;
     GPU_ROLL
-    for (uint32_t m = gpu_tid(0); m < both && m < VG_CAMBI_FINISH_LIST; m += BLOCK) { /* numbers less 1 */
+    for (uint32_t m = gpu_tid(0); m < both && m + 1 < VG_CAMBI_FINISH_LIST; m += BLOCK) { /* numbers less 1 */
         const int32_t x = xs[m], y = ys[m];
         const int32_t next_x = m + 1 < all_x ? xs[m + 1] : NO_PLACE, next_y = m + 1 < all_y ? ys[m + 1] : -1;
         if (x > y)
