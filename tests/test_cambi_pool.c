@@ -380,6 +380,19 @@ static void large_planes_agree(void **state)
     assert_true(result.order_matters > result.compared / 20);
 }
 
+/* More chunks than threads, and what is done with large planes. The kinds in which order matters come first. */
+static void very_large_planes_agree(void **state)
+{
+    static const unsigned first_kinds[] = { 8, 5 };
+    Result result = { 0, 0, 0 };
+    (void)state;
+
+    for (unsigned i = 0; i < 2; i++)
+        compare((1 << 21) + 100000, 999, first_kinds[i], 0, &tunings[i ? 2 : 0], &result);
+    none_differs(&result);
+    assert_true(result.order_matters > 0);
+}
+
 static void waves_of_other_sizes_agree(void **state)
 {
     static const unsigned waves[] = { 16, 64 };
@@ -408,9 +421,8 @@ static int close_all(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(small_planes_agree),
-        cmocka_unit_test(middle_planes_agree),
-        cmocka_unit_test(large_planes_agree),
+        cmocka_unit_test(small_planes_agree),         cmocka_unit_test(middle_planes_agree),
+        cmocka_unit_test(large_planes_agree),         cmocka_unit_test(very_large_planes_agree),
         cmocka_unit_test(waves_of_other_sizes_agree),
     };
     const struct CMUnitTest small[] = { cmocka_unit_test(few_planes_agree) };
