@@ -328,12 +328,10 @@ GPU_FN Round round_of(const VgCambiPoolScale *scale, int find)
     return r;
 }
 
-/* A mask's word: bit i is place 32 * word + i of the chunk. */
+/* A mask's word: bit i is place 32 * word + i of the chunk. It was written as bytes, lowest first. */
 GPU_FN uint32_t mask_word(uint64_t masks, uint32_t n_chunks, int y, uint32_t chunk, uint32_t word)
 {
-    const GPU_GLOBAL uint8_t *const bytes =
-        (const GPU_GLOBAL uint8_t *)masks + ((uint64_t)(y ? n_chunks : 0) + chunk) * (CHUNK / 8) + 4 * word;
-    return bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 | (uint32_t)bytes[3] << 24;
+    return ((const GPU_GLOBAL uint32_t *)masks)[((uint64_t)(y ? n_chunks : 0) + chunk) * WORDS + word];
 }
 
 GPU_FN uint32_t ballot_count(int p)
@@ -771,7 +769,7 @@ GPU_FN void shared_round(float *v, Range *range, int32_t top, uint16_t *xs, uint
     list_candidates(v, *range, v[top], xs, ys, &all_x, &all_y);
     const uint32_t both = all_x < all_y ? all_x : all_y;
     GPU_ROLL
-    for (uint32_t m = gpu_tid(0); m < both && m < VG_CAMBI_FINISH_LIST; m += BLOCK) { /* numbers less 1 */
+    for (uint32_t m = gpu_tid(0); m < both && m + 1 < VG_CAMBI_FINISH_LIST; m += BLOCK) { /* numbers less 1 */
         const int32_t x = xs[m], y = ys[m];
         const int32_t next_x = m + 1 < all_x ? xs[m + 1] : NO_PLACE, next_y = m + 1 < all_y ? ys[m + 1] : -1;
         if (x > y)

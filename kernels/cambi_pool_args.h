@@ -39,7 +39,8 @@ typedef struct VgCambiTotals {
 /* Bytes of shared memory for the places of a chunk's partners. */
 #define VG_CAMBI_ROUND_SHARED (4 * VG_CAMBI_CHUNK)
 
-/* A range of so many values is permuted in shared memory: the values and two lists of places. */
+/* A range of so many values is permuted in shared memory: the values and two lists of places. At most half of the values
+   change places with the other half, or one with itself; the lists have the next candidate, too. */
 #define VG_CAMBI_FINISH_VALUES 7168
 #define VG_CAMBI_FINISH_LIST   (VG_CAMBI_FINISH_VALUES / 2 + 2)
 #define VG_CAMBI_FINISH_SHARED (4 * VG_CAMBI_FINISH_VALUES + 4 * VG_CAMBI_FINISH_LIST)

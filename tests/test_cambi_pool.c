@@ -272,6 +272,8 @@ static void compare_side(const VgCambiParams *params, int side, unsigned first_k
     }
 }
 
+static unsigned n_frames = 2;
+
 /* Both sides, of unlike sizes, in one work memory; a second frame finds what the first one left. */
 static void compare(int32_t n, int32_t other_n, unsigned first_kind, unsigned rule, const VgCambiPoolTuning *tuning,
                     Result *result)
@@ -294,7 +296,7 @@ static void compare(int32_t n, int32_t other_n, unsigned first_kind, unsigned ru
     buffer_get(&device.work, size);
     fill(NULL, device.work.address, 0xcd, size);
     assert_int_equal(vg_cambi_pool_plan(&params, &launcher, device.work.address), 0);
-    for (unsigned frame = 0; frame < 2; frame++)
+    for (unsigned frame = 0; frame < n_frames; frame++)
         for (int side = 0; side < VG_CAMBI_SIDES; side++)
             compare_side(&params, side, first_kind + 3 * frame + (unsigned)side, tuning, result);
 }
@@ -359,6 +361,7 @@ static void few_planes_agree(void **state)
     Result result = { 0, 0, 0 };
     (void)state;
 
+    n_frames = 1; /* the second side finds what the first one left */
     compare(9001, 50, 0, 0, &tunings[1], &result);
     compare(9000, 50, 8, 0, &tunings[3], &result);
     compare(9000, 50, 10, 0, &tunings[4], &result);
@@ -375,6 +378,19 @@ static void large_planes_agree(void **state)
             compare(100000 + (int32_t)(random32() % 200000), 50001, kind, kind + t, &tunings[t], &result);
     none_differs(&result);
     assert_true(result.order_matters > result.compared / 20);
+}
+
+/* More chunks than threads, and what is done with large planes. The kinds in which order matters come first. */
+static void very_large_planes_agree(void **state)
+{
+    static const unsigned first_kinds[] = { 8, 5 };
+    Result result = { 0, 0, 0 };
+    (void)state;
+
+    for (unsigned i = 0; i < 2; i++)
+        compare((1 << 21) + 100000, 999, first_kinds[i], 0, &tunings[i ? 2 : 0], &result);
+    none_differs(&result);
+    assert_true(result.order_matters > 0);
 }
 
 static void waves_of_other_sizes_agree(void **state)
@@ -405,9 +421,8 @@ static int close_all(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(small_planes_agree),
-        cmocka_unit_test(middle_planes_agree),
-        cmocka_unit_test(large_planes_agree),
+        cmocka_unit_test(small_planes_agree),         cmocka_unit_test(middle_planes_agree),
+        cmocka_unit_test(large_planes_agree),         cmocka_unit_test(very_large_planes_agree),
         cmocka_unit_test(waves_of_other_sizes_agree),
     };
     const struct CMUnitTest small[] = { cmocka_unit_test(few_planes_agree) };

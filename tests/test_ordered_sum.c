@@ -74,8 +74,19 @@ static const struct {
 };
 #define N_KINDS (sizeof(kinds) / sizeof(kinds[0]))
 
-/* As the kernels do it: sums of chunks, exponents, runs of pieces joined, and the fold. Counts regular chunks. */
-static double ordered_sum(const double *terms, int64_t n, int64_t piece, unsigned *regular)
+/* Multiples of 2^-24 with few more bits than that, as CAMBI's values. */
+static double coarse(void)
+{
+    return random32() % 4 ? (double)(float)(0.5 + random_unit() * 9000) : 0.5 + (double)(random32() % 8) * 0x1p-24;
+}
+
+#define ANY 1000 /* no exponent: terms of which nothing is known */
+
+/*
+ * As the kernels do it: sums of chunks, exponents, runs of pieces joined, and the fold. Counts regular chunks. `exact`: see
+ * vg_ordered_exponent_from(), or ANY.
+ */
+static double ordered_sum(const double *terms, int64_t n, int64_t piece, int32_t exact, unsigned *regular)
 {
     double sum = 0, start = 0, magnitude = 0;
 
@@ -87,7 +98,8 @@ static double ordered_sum(const double *terms, int64_t n, int64_t piece, unsigne
             less += terms[i] < 0 ? terms[i] : 0;
         }
         magnitude += positive - less;
-        const int32_t exponent = vg_ordered_exponent(start, positive, less, magnitude);
+        const int32_t exponent = exact == ANY ? vg_ordered_exponent(start, positive, less, magnitude)
+                                              : vg_ordered_exponent_from(exact, start, positive, magnitude);
         start += positive + less;
         if (exponent == VG_ORDERED_IRREGULAR) {
             for (int64_t i = first; i < end; i++)
@@ -122,7 +134,7 @@ static void equals_the_serial_sum(void **state)
                     terms[i] = kinds[k].term();
                     serial += terms[i];
                 }
-                const double parallel = ordered_sum(terms, lengths[l], 1 + round * 7, &regular);
+                const double parallel = ordered_sum(terms, lengths[l], 1 + round * 7, ANY, &regular);
                 chunks += (unsigned)((lengths[l] + VG_ORDERED_CHUNK - 1) / VG_ORDERED_CHUNK);
                 if (vg_double_bits(parallel) != vg_double_bits(serial))
                     fail_msg("%s, %d terms: %a, not %a", kinds[k].name, (int)lengths[l], parallel, serial);
@@ -131,6 +143,28 @@ static void equals_the_serial_sum(void **state)
         if (k == 0) /* the point of it all */
             assert_true(regular > chunks * 9 / 10);
     }
+}
+
+/* Below 2^29 nothing rounds: chunks are irregular only where the sum passes a power of two from there on. */
+static void sums_of_coarse_terms_begin_exactly(void **state)
+{
+    static double terms[MOST];
+    unsigned regular = 0, chunks = 0;
+    (void)state;
+
+    for (unsigned round = 0; round < 20; round++) {
+        double serial = 0;
+        for (int64_t i = 0; i < MOST; i++) {
+            terms[i] = coarse();
+            serial += terms[i];
+        }
+        assert_true(serial >= 0x1p29);
+        const double parallel = ordered_sum(terms, MOST, 1 + round * 5, 28, &regular);
+        chunks += (MOST + VG_ORDERED_CHUNK - 1) / VG_ORDERED_CHUNK;
+        assert_int_equal(vg_double_bits(parallel), vg_double_bits(serial));
+    }
+    printf("# %u of %u chunks regular\n", regular, chunks);
+    assert_true(chunks - regular <= 20); /* a sum of 7e8 passes 2^29 alone */
 }
 
 static double tree(const double *terms, int64_t n)
@@ -230,9 +264,9 @@ static void units_are_products(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equals_the_serial_sum), cmocka_unit_test(proofs_are_right),
-        cmocka_unit_test(ties_are_not_proven),   cmocka_unit_test(moved_taps_are_taps),
-        cmocka_unit_test(units_are_products),
+        cmocka_unit_test(equals_the_serial_sum), cmocka_unit_test(sums_of_coarse_terms_begin_exactly),
+        cmocka_unit_test(proofs_are_right),      cmocka_unit_test(ties_are_not_proven),
+        cmocka_unit_test(moved_taps_are_taps),   cmocka_unit_test(units_are_products),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
