@@ -160,11 +160,11 @@ static void run(const HarnessProducer *producer, const VgMetric *metric, const v
             upload(pictures->dist[k], buffer++, frame.dist[k]);
     }
     plan(metric, params, &launcher);
-    const CUdeviceptr to = buffer_get(&device.record, metric->record_size);
-    fill(NULL, to, 0x5a, metric->record_size);
+    const CUdeviceptr to = buffer_get(&device.record, vg_record_size(metric, params));
+    fill(NULL, to, 0x5a, vg_record_size(metric, params));
     assert_int_equal(d->enqueue(params, &launcher, &frame, device.work.address, to), 0);
     CU(cuStreamSynchronize(device.stream));
-    CU(cuMemcpyDtoH_v2(record, to, metric->record_size));
+    CU(cuMemcpyDtoH_v2(record, to, vg_record_size(metric, params)));
 }
 
 static HarnessProducer producer_of(const char *name, Tamper *tamper)
@@ -446,8 +446,12 @@ static void golden_clips(unsigned m, const char *table)
         const HarnessCase c = { ref->geometry, options };
         if (!accepted(metric, &c))
             continue;
-        uint8_t params[256] = { 0 }, expected[64], record[64];
+        void *params = calloc(1, metric->params_size);
+        assert_non_null(params);
         harness_params(metric, &c, params);
+        const size_t record_size = vg_record_size(metric, params);
+        void *expected = malloc(record_size), *record = malloc(record_size);
+        assert_true(expected && record);
         for (unsigned f = 0; f < ref->n_frames; f++) {
             VgPicture refs[VG_MAX_LAG + 1], dists[VG_MAX_LAG + 1];
             VgFramePictures pictures = { .frame = f };
@@ -460,9 +464,12 @@ static void golden_clips(unsigned m, const char *table)
             harness_yardstick(metric, params, &pictures, expected);
             producer.run(&producer, metric, params, &pictures, record);
             result.compared++;
-            if (memcmp(record, expected, metric->record_size))
+            if (memcmp(record, expected, record_size))
                 fail_msg("%s, %s, \"%s\": frame %u differs", cells[GOLDEN_REF], cells[GOLDEN_DIST], options, f);
         }
+        free(record);
+        free(expected);
+        free(params);
     }
     none_differs(&result, 50);
     golden_free(&golden);

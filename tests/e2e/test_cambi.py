@@ -6,6 +6,7 @@ import pytest
 
 from banding import bands, cambi, heatmaps
 from clips import LAYOUTS
+from conftest import scores
 
 REFERENCE, DISTORTED = bands(700, 3), bands(701, 5).pick([2, 3, 4])
 
@@ -40,9 +41,9 @@ def test_scores_of_every_depth(ffmpeg, pix_fmt):
     result = ffmpeg.score(
         *(clip.write(ffmpeg.folder / f"{clip.width}.raw", pix_fmt) for clip in (reference, reference)), "feature=cambi"
     )
-    scores = cambi(reference)[0]
-    assert min(scores) > 0.01
-    assert result.rows == [{"cambi": score} for score in scores]
+    expected = cambi(reference)[0]
+    assert min(expected) > 0.01
+    assert result.rows == [{"cambi": score} for score in expected]
     source = distorted.write(ffmpeg.folder / "odd.raw", pix_fmt)
     assert ffmpeg.score(source, source, "feature=cambi").rows == [{"cambi": score} for score in cambi(distorted)[0]]
 
@@ -213,3 +214,55 @@ def test_windows_that_libvmaf_refuses(ffmpeg):
     result = ffmpeg.graph("color=s=4096x2160:d=0.04:c=gray,split[d][r];[d][r]vmaf_gpu=feature=cambi:log_path=log.json:log_fmt=json")
     assert not result.errors
     assert '"cambi": 0.000000' in (ffmpeg.folder / "log.json").read_text()
+
+
+# ---- On a device ----
+
+INSTANCES = (
+    r"feature='psnr|cambi|cambi\:full_ref=true\:cambi_high_res_speedup=1080\:cambi_vis_lum_threshold=0.06\:cambi_max_val=17|"
+    r"cambi\:window_size=127\:max_log_contrast=5\:eotf=pq\:full_ref=true\:src_width=320\:src_height=200'"
+)
+
+
+@pytest.mark.parametrize("pix_fmt", ["yuv420p", "nv12", "gray9", "p010", "yuv444p12", "yuv420p14", "p016"])
+def test_software_frames_on_the_device(ffmpeg, gpu, pix_fmt):
+    """Device and CPU agree in every record, and the log is the CPU's."""
+    chroma, depth, _, _ = LAYOUTS[pix_fmt]
+    clips = [bands(seed, 4, chroma=chroma, depth=depth).write(gpu.folder / f"{seed}.raw", pix_fmt) for seed in (710, 711)]
+    features = INSTANCES if depth not in (9, 14) else INSTANCES.replace("psnr|", "")
+    expected = scores(ffmpeg.score(*clips, features + ":backend=cpu"))
+    for device in ({}, {"ORDER": 3, "WAVE": 64}, {"WAVE": 16, "SHARED": 65536}):
+        result = gpu.score(*clips, features + ":backend=cuda:parity=strict", device=device, log="info")
+        assert scores(result) == expected
+        assert "of 4 frames compared, all equal" in result.stderr
+
+
+@pytest.mark.parametrize("pix_fmt", ["nv12", "p010"])
+def test_uploaded_frames(ffmpeg, gpu, pix_fmt):
+    chroma, depth, _, _ = LAYOUTS[pix_fmt]
+    clips = [bands(seed, 4, chroma=chroma, depth=depth).write(gpu.folder / f"{seed}.raw", pix_fmt) for seed in (712, 713)]
+    expected = scores(ffmpeg.score(*clips, INSTANCES + ":backend=cpu"))
+    assert scores(gpu.upload(*clips, INSTANCES)) == expected
+    assert scores(gpu.upload(*clips, INSTANCES + ":parity=strict")) == expected
+
+
+def test_heatmaps_from_the_device(ffmpeg, gpu, clips):
+    """The files are the CPU's; parity compares them, too, and names the first sample that differs."""
+    feature = rf"feature='name=cambi\:full_ref=true\:heatmaps_path={gpu.folder / 'maps'}':backend=cuda"
+    gpu.score(*clips, feature)
+    assert files_of(gpu.folder / "maps", DISTORTED) == heatmaps(DISTORTED)
+    gpu.score(*clips, feature + ":parity=strict")
+    assert files_of(gpu.folder / "maps", DISTORTED) == heatmaps(DISTORTED)
+
+    record, sample = 2 * 5 * 8 + 2 * 4, 3 * DISTORTED.width + 7
+    result = gpu.score(*clips, feature + ":parity=strict", device={"FLIP": f"2:{record + 2 * sample}"}, fails=True)
+    assert [text for text in result.errors if "parity: frame 1, cambi, heatmap of scale 0 at x 7, y 3: the device has" in text]
+
+
+def test_samples_beyond_the_depth_on_the_device(gpu):
+    clip = bands(714, 3, depth=10)
+    bad = with_sample(clip, 1, 1040).write(gpu.folder / "bad.raw")
+    good = clip.write(gpu.folder / "good.raw")
+    result = gpu.score(bad, good, "feature=cambi:backend=cuda", fails=True)
+    assert [text for text in result.errors if "frame 1: the distorted picture has a luma sample of 1040" in text]
+    assert gpu.score(good, bad, "feature=cambi:backend=cuda").rows == [{"cambi": score} for score in cambi(clip)[0]]
