@@ -98,6 +98,16 @@ static uint32_t near_noise(const Position *at, uint64_t *random)
     return at->max / 2 + random32(random) % 3;
 }
 
+/* Wide bands, a 10-bit level from the next one, with a few other samples in them. */
+static uint32_t bands(const Position *at, uint64_t *random)
+{
+    const uint32_t step = at->max > 1023 ? (at->max + 1) / 1024 : 1;
+    const uint32_t band = (at->x + 2 * at->y) / (11 + 4 * (uint32_t)at->dist) + at->t;
+    const uint32_t speck = random32(random) % 32 == 0 ? 1 + random32(random) % 3 : 0;
+    const uint32_t value = at->max / 12 + step * (band + speck);
+    return value < at->max ? value : at->max;
+}
+
 static const struct {
     const char *name;
     Content *content;
@@ -112,6 +122,7 @@ static const struct {
     { "ramp", ramp },
     { "impulses", impulses },
     { "nearly flat", near_noise },
+    { "bands", bands },
 };
 #define N_CONTENTS (sizeof(contents) / sizeof(contents[0]))
 
@@ -249,7 +260,7 @@ void harness_run_cpu(const HarnessProducer *producer, const VgMetric *metric, co
     const VgCpuMetric *cpu = metric->cpu;
     const size_t scratch_size = cpu->scratch_size ? (cpu->scratch_size(params) + 63) & ~(size_t)63 : 64;
     void *scratch = aligned_alloc(64, scratch_size);
-    void *partial = malloc(metric->record_size);
+    void *partial = malloc(vg_record_size(metric, params));
     VgCpuFrame frame = { .index = pictures->frame };
 
     assert_non_null(scratch);
@@ -263,7 +274,7 @@ void harness_run_cpu(const HarnessProducer *producer, const VgMetric *metric, co
         }
     for (int band = 0; band < producer->n_bands; band++) {
         memset(scratch, 0xa5, scratch_size); /* neither may be relied on */
-        memset(partial, 0xa5, metric->record_size);
+        memset(partial, 0xa5, vg_record_size(metric, params));
         producer->variant->run(params, &frame, band, producer->n_bands, scratch, band ? partial : record);
         if (band)
             cpu->add(record, partial);
@@ -275,7 +286,7 @@ void harness_run_cpu(const HarnessProducer *producer, const VgMetric *metric, co
 void harness_yardstick(const VgMetric *metric, const void *params, const VgFramePictures *pictures, void *record)
 {
     const HarnessProducer producer = { .name = "yardstick", .variant = &metric->cpu->variants[0], .n_bands = 1 };
-    memset(record, 0x5a, metric->record_size);
+    memset(record, 0x5a, vg_record_size(metric, params));
     harness_run_cpu(&producer, metric, params, pictures, record);
 }
 
@@ -369,7 +380,7 @@ static void compare_frame(const HarnessProducer *producers, HarnessResult *resul
                           const VgFramePictures *pictures, const void *expected, const char *where)
 {
     const VgGeometry *g = &test_case->geometry;
-    const size_t record_size = metric->record_size;
+    const size_t record_size = vg_record_size(metric, params);
     void *record = malloc(record_size);
 
     assert_non_null(record);
@@ -392,10 +403,12 @@ static void compare(const HarnessProducer *producers, HarnessResult *results, un
     const VgGeometry *g = &test_case->geometry;
     const VgNeeds needs = needs_of(metric, test_case);
     void *params = calloc(1, metric->params_size);
-    uint8_t *expected = malloc(N_FRAMES * metric->record_size);
 
-    assert_true(params && expected);
+    assert_non_null(params);
     harness_params(metric, test_case, params);
+    const size_t record_size = vg_record_size(metric, params);
+    uint8_t *expected = malloc(N_FRAMES * record_size);
+    assert_non_null(expected);
     for (unsigned content = 0; content < N_CONTENTS; content++) {
         /* Frames 0 and 1 have fewer earlier frames. One content is enough to see that; the other contents are laid out
            without gaps and in one other way each. */
@@ -414,7 +427,7 @@ static void compare(const HarnessProducer *producers, HarnessResult *results, un
             sequence_make(&sequence, test_case, content, &layouts[l], seed);
             for (uint64_t index = first; index < N_FRAMES; index++) {
                 const VgFramePictures pictures = sequence_frame(&sequence, index, &needs);
-                uint8_t *yardstick = expected + index * metric->record_size;
+                uint8_t *yardstick = expected + index * record_size;
                 if (l == 0)
                     harness_yardstick(metric, params, &pictures, yardstick);
                 compare_frame(producers, results, n_producers, metric, test_case, params, &pictures, yardstick, where);
@@ -447,12 +460,14 @@ static double now(void)
 
 double harness_time(const HarnessProducer *producer, const VgMetric *metric, const HarnessCase *test_case)
 {
-    void *params = calloc(1, metric->params_size), *record = malloc(metric->record_size);
+    void *params = calloc(1, metric->params_size);
     Sequence sequence;
     double best = 1e300;
 
-    assert_true(params && record);
+    assert_non_null(params);
     harness_params(metric, test_case, params);
+    void *record = malloc(vg_record_size(metric, params));
+    assert_non_null(record);
     sequence_make(&sequence, test_case, 0, &layouts[0], 1);
     const VgNeeds needs = needs_of(metric, test_case);
     const VgFramePictures pictures = sequence_frame(&sequence, N_FRAMES - 1, &needs);

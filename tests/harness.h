@@ -59,7 +59,7 @@ void *harness_options(const VgMetric *metric, const char *text);
 /** Fills params by the metric's own rules. Fails the test if the metric refuses the case. */
 void harness_params(const VgMetric *metric, const HarnessCase *test_case, void *params);
 
-/** The record of plain C for one frame: the yardstick itself. `record` takes the metric's record_size. */
+/** The record of plain C for one frame: the yardstick itself. `record` takes vg_record_size() bytes. */
 void harness_yardstick(const VgMetric *metric, const void *params, const VgFramePictures *pictures, void *record);
 
 /** Milliseconds that the producer takes for a frame of random pictures without gaps. */

@@ -9,13 +9,15 @@
 #include "tests/harness.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Sides: the least that are accepted, around the widths of vectors, and odd ones. */
 static const uint32_t sides[][2] = {
-    { 1, 1 },   { 1, 3 },   { 2, 1 },   { 3, 3 },    { 3, 4 },    { 4, 3 },    { 5, 7 },     { 11, 11 }, { 12, 11 },
-    { 8, 9 },   { 15, 16 }, { 17, 15 }, { 31, 13 },  { 33, 34 },  { 65, 23 },  { 64, 48 },   { 100, 3 }, { 3, 100 },
-    { 63, 67 }, { 79, 80 }, { 97, 81 }, { 129, 11 }, { 11, 129 }, { 261, 45 }, { 181, 107 },
+    { 1, 1 },    { 1, 3 },    { 2, 1 },    { 3, 3 },     { 3, 4 },   { 4, 3 },   { 5, 7 },
+    { 11, 11 },  { 12, 11 },  { 8, 9 },    { 15, 16 },   { 17, 15 }, { 31, 13 }, { 33, 34 },
+    { 65, 23 },  { 64, 48 },  { 100, 3 },  { 3, 100 },   { 63, 67 }, { 79, 80 }, { 97, 81 },
+    { 129, 11 }, { 11, 129 }, { 261, 45 }, { 181, 107 }, { 216, 1 }, { 2, 217 }, { 301, 37 },
 };
 #define N_SIDES (sizeof(sides) / sizeof(sides[0]))
 
@@ -25,15 +27,20 @@ static const char *const float_ssim_options[] = { "",        "enable_lcs=true", 
                                                   "scale=7", "scale=8",         NULL };
 static const char *const motion_options[] = { "", "motion_five_frame_window=true", "motion_force_zero=true", NULL };
 
+static const char *const cambi_options[] = { "heatmaps_path=maps",
+                                             "full_ref=true:window_size=127:cambi_vis_lum_threshold=0.1",
+                                             "max_log_contrast=5:eotf=pq:topk=1:enc_bitdepth=8:window_size=127",
+                                             "max_log_contrast=0:topk=0.01:enc_width=219:enc_height=150", NULL };
+
 static const struct {
     const VgMetric *metric;
     const char *const *options;
-    uint32_t least; /* shortest side */
-    uint32_t depths[8];
+    uint32_t depths[10];
 } metrics[] = {
-    { &vg_metric_psnr, psnr_options, 1, { 8, 10, 12, 16 } },
-    { &vg_metric_float_ssim, float_ssim_options, 11, { 8, 10, 12, 16 } },
-    { &vg_metric_motion, motion_options, 3, { 8, 9, 10, 12, 14, 15, 16 } },
+    { &vg_metric_psnr, psnr_options, { 8, 10, 12, 16 } },
+    { &vg_metric_float_ssim, float_ssim_options, { 8, 10, 12, 16 } },
+    { &vg_metric_motion, motion_options, { 8, 9, 10, 12, 14, 15, 16 } },
+    { &vg_metric_cambi, cambi_options, { 8, 9, 10, 11, 12, 13, 14, 15, 16 } },
 };
 #define N_METRICS (sizeof(metrics) / sizeof(metrics[0]))
 
@@ -52,12 +59,14 @@ static void every_metric_is_compared(void **state)
     assert_int_equal(registered, N_METRICS);
 }
 
-/* float_ssim's scale must leave 11x11 samples. */
 static int accepted(const VgMetric *metric, const HarnessCase *c)
 {
-    const char *scale = strstr(c->options, "scale=");
-    const uint32_t side = c->geometry.width < c->geometry.height ? c->geometry.width : c->geometry.height;
-    return metric != &vg_metric_float_ssim || !scale || side / (uint32_t)(scale[6] - '0') >= 11;
+    void *options = harness_options(metric, c->options);
+    char why[256];
+    const int refused = metric->check(&c->geometry, options, why, sizeof(why));
+
+    free(options);
+    return !refused;
 }
 
 /* Every `interval`th of the sides, all depths and options of a metric, the chroma formats taken in turn. */
@@ -71,8 +80,7 @@ static void compare(unsigned m, unsigned interval, const HarnessProducer *produc
             for (unsigned o = 0; metrics[m].options[o]; o++) {
                 const HarnessCase c = { { sides[s][0], sides[s][1], (VgChroma)(n++ % 4), metrics[m].depths[d] },
                                         metrics[m].options[o] };
-                if (sides[s][0] >= metrics[m].least && sides[s][1] >= metrics[m].least &&
-                    accepted(metrics[m].metric, &c))
+                if (accepted(metrics[m].metric, &c))
                     harness_compare(producers, results, n_producers, metrics[m].metric, &c);
             }
 }
