@@ -308,6 +308,12 @@ void *harness_options(const VgMetric *metric, const char *options_text)
     return options;
 }
 
+void harness_options_free(const VgMetric *metric, void *options)
+{
+    vg_options_free(metric->info.options, options);
+    free(options);
+}
+
 void harness_params(const VgMetric *metric, const HarnessCase *test_case, void *params)
 {
     void *options = harness_options(metric, test_case->options);
@@ -316,7 +322,7 @@ void harness_params(const VgMetric *metric, const HarnessCase *test_case, void *
     if (metric->check(&test_case->geometry, options, why, sizeof(why)))
         fail_msg("%s", why);
     metric->make_params(&test_case->geometry, options, params);
-    free(options);
+    harness_options_free(metric, options);
 }
 
 /* ---- Comparison ------------------------------------------------------------------------------------------------- */
@@ -356,7 +362,7 @@ static VgNeeds needs_of(const VgMetric *metric, const HarnessCase *test_case)
 
     if (metric->needs)
         needs = metric->needs(options);
-    free(options);
+    harness_options_free(metric, options);
     return needs;
 }
 

@@ -53,8 +53,12 @@ void harness_compare(const HarnessProducer *producers, HarnessResult *results, u
 void harness_compare_briefly(const HarnessProducer *producer, HarnessResult *result, const VgMetric *metric,
                              const HarnessCase *test_case);
 
-/** The metric's option struct, filled from "name=value:name=value"; to be freed. Fails the test on a bad option. */
+/**
+ * The metric's option struct, filled from "name=value:name=value". Fails the test on a bad option. To be freed by
+ * harness_options_free(); free() will do where no option is a string.
+ */
 void *harness_options(const VgMetric *metric, const char *text);
+void harness_options_free(const VgMetric *metric, void *options);
 
 /** Fills params by the metric's own rules. Fails the test if the metric refuses the case. */
 void harness_params(const VgMetric *metric, const HarnessCase *test_case, void *params);

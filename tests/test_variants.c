@@ -66,7 +66,7 @@ static int accepted(const VgMetric *metric, const HarnessCase *c)
     char why[256];
     const int refused = metric->check(&c->geometry, options, why, sizeof(why));
 
-    free(options);
+    harness_options_free(metric, options);
     return !refused;
 }
 
