@@ -39,6 +39,7 @@ size_t vg_cambi_scratch(const VgCambiParams *params, int side, void *memory, VgC
     const VgCambiSide *p = &params->sides[side];
     const int64_t first_width = vg_cambi_size(p->width, params->speedup, 0);
     const int64_t first_height = vg_cambi_size(p->height, params->speedup, 0);
+    const int64_t counts = first_width * (p->window > VG_CAMBI_NARROW_WINDOW ? sizeof(uint32_t) : sizeof(uint16_t));
     size_t used = 0;
 
     scratch->samples = take(memory, &used, params->width, sizeof(uint16_t));
@@ -54,7 +55,7 @@ size_t vg_cambi_scratch(const VgCambiParams *params, int side, void *memory, VgC
     scratch->reciprocals = take(memory, &used, (int64_t)p->window * p->window + 1, sizeof(float));
     scratch->bins = take(memory, &used, VG_CAMBI_BINS, sizeof(uint32_t));
     scratch->nothing = take(memory, &used, first_width + VG_CAMBI_MARGIN, sizeof(uint16_t));
-    scratch->counts = take(memory, &used, VG_CAMBI_LEVELS * (first_width > 512 ? first_width : 512), sizeof(uint32_t));
+    scratch->counts = take(memory, &used, VG_CAMBI_LEVELS * (counts > VG_CAMBI_STRIP ? counts : VG_CAMBI_STRIP), 1);
     return used;
 }
 

@@ -17,6 +17,9 @@
 /** Levels -32 to VG_CAMBI_TOP_LEVEL + 32: those of pixels, and those that are looked for around them. */
 #define VG_CAMBI_LEVELS (VG_CAMBI_TOP_LEVEL + 1 + 2 * VG_CAMBI_MOST_DIFFERENCES)
 
+/** Bytes that a level's counts have at least. */
+#define VG_CAMBI_STRIP 1024
+
 /** Pixels that may be read, though not used, behind a row or plane. */
 #define VG_CAMBI_MARGIN 64
 

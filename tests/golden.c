@@ -124,7 +124,8 @@ static void score_rows(const Golden *golden, size_t first, size_t end, const cha
     char features[256];
 
     /* Some tables hold options alone, some whole feature strings. */
-    const int whole = !strncmp(options, metric, strlen(metric));
+    const char *behind = strncmp(options, metric, strlen(metric)) ? NULL : options + strlen(metric);
+    const int whole = behind && (!*behind || *behind == '=');
     snprintf(features, sizeof(features), "%s%s%s", whole ? "" : metric, whole || !*options ? "" : ":", options);
 
     config.geometry = ref->geometry;

@@ -98,6 +98,16 @@ static uint32_t near_noise(const Position *at, uint64_t *random)
     return at->max / 2 + random32(random) % 3;
 }
 
+/* Wide bands, a 10-bit level from the next one, with a few other samples in them. */
+static uint32_t bands(const Position *at, uint64_t *random)
+{
+    const uint32_t step = at->max > 1023 ? (at->max + 1) / 1024 : 1;
+    const uint32_t band = (at->x + 2 * at->y) / (11 + 4 * (uint32_t)at->dist) + at->t;
+    const uint32_t speck = random32(random) % 32 == 0 ? 1 + random32(random) % 3 : 0;
+    const uint32_t value = at->max / 12 + step * (band + speck);
+    return value < at->max ? value : at->max;
+}
+
 static const struct {
     const char *name;
     Content *content;
@@ -112,6 +122,7 @@ static const struct {
     { "ramp", ramp },
     { "impulses", impulses },
     { "nearly flat", near_noise },
+    { "bands", bands },
 };
 #define N_CONTENTS (sizeof(contents) / sizeof(contents[0]))
 
@@ -297,6 +308,12 @@ void *harness_options(const VgMetric *metric, const char *options_text)
     return options;
 }
 
+void harness_options_free(const VgMetric *metric, void *options)
+{
+    vg_options_free(metric->info.options, options);
+    free(options);
+}
+
 void harness_params(const VgMetric *metric, const HarnessCase *test_case, void *params)
 {
     void *options = harness_options(metric, test_case->options);
@@ -305,8 +322,7 @@ void harness_params(const VgMetric *metric, const HarnessCase *test_case, void *
     if (metric->check(&test_case->geometry, options, why, sizeof(why)))
         fail_msg("%s", why);
     metric->make_params(&test_case->geometry, options, params);
-    vg_options_free(metric->info.options, options);
-    free(options);
+    harness_options_free(metric, options);
 }
 
 /* ---- Comparison ------------------------------------------------------------------------------------------------- */
@@ -346,8 +362,7 @@ static VgNeeds needs_of(const VgMetric *metric, const HarnessCase *test_case)
 
     if (metric->needs)
         needs = metric->needs(options);
-    vg_options_free(metric->info.options, options);
-    free(options);
+    harness_options_free(metric, options);
     return needs;
 }
 
@@ -397,7 +412,8 @@ static void compare(const HarnessProducer *producers, HarnessResult *results, un
 
     assert_non_null(params);
     harness_params(metric, test_case, params);
-    uint8_t *expected = malloc(N_FRAMES * vg_record_size(metric, params));
+    const size_t record_size = vg_record_size(metric, params);
+    uint8_t *expected = malloc(N_FRAMES * record_size);
     assert_non_null(expected);
     for (unsigned content = 0; content < N_CONTENTS; content++) {
         /* Frames 0 and 1 have fewer earlier frames. One content is enough to see that; the other contents are laid out
@@ -417,7 +433,7 @@ static void compare(const HarnessProducer *producers, HarnessResult *results, un
             sequence_make(&sequence, test_case, content, &layouts[l], seed);
             for (uint64_t index = first; index < N_FRAMES; index++) {
                 const VgFramePictures pictures = sequence_frame(&sequence, index, &needs);
-                uint8_t *yardstick = expected + index * vg_record_size(metric, params);
+                uint8_t *yardstick = expected + index * record_size;
                 if (l == 0)
                     harness_yardstick(metric, params, &pictures, yardstick);
                 compare_frame(producers, results, n_producers, metric, test_case, params, &pictures, yardstick, where);

@@ -54,15 +54,16 @@ void harness_compare_briefly(const HarnessProducer *producer, HarnessResult *res
                              const HarnessCase *test_case);
 
 /**
- * The metric's option struct, filled from "name=value:name=value"; to be freed, behind vg_options_free() if there may be
- * strings among them. Fails the test on a bad option.
+ * The metric's option struct, filled from "name=value:name=value". Fails the test on a bad option. To be freed by
+ * harness_options_free(); free() will do where no option is a string.
  */
 void *harness_options(const VgMetric *metric, const char *text);
+void harness_options_free(const VgMetric *metric, void *options);
 
 /** Fills params by the metric's own rules. Fails the test if the metric refuses the case. */
 void harness_params(const VgMetric *metric, const HarnessCase *test_case, void *params);
 
-/** The record of plain C for one frame: the yardstick itself. `record` takes vg_record_size(). */
+/** The record of plain C for one frame: the yardstick itself. `record` takes vg_record_size() bytes. */
 void harness_yardstick(const VgMetric *metric, const void *params, const VgFramePictures *pictures, void *record);
 
 /** Milliseconds that the producer takes for a frame of random pictures without gaps. */

@@ -9,13 +9,15 @@
 #include "tests/harness.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Sides: the least that are accepted, around the widths of vectors, and odd ones. */
 static const uint32_t sides[][2] = {
-    { 1, 1 },   { 1, 3 },   { 2, 1 },   { 3, 3 },    { 3, 4 },    { 4, 3 },    { 5, 7 },     { 11, 11 }, { 12, 11 },
-    { 8, 9 },   { 15, 16 }, { 17, 15 }, { 31, 13 },  { 33, 34 },  { 65, 23 },  { 64, 48 },   { 100, 3 }, { 3, 100 },
-    { 63, 67 }, { 79, 80 }, { 97, 81 }, { 129, 11 }, { 11, 129 }, { 261, 45 }, { 181, 107 },
+    { 1, 1 },    { 1, 3 },    { 2, 1 },    { 3, 3 },     { 3, 4 },    { 4, 3 },   { 5, 7 },
+    { 11, 11 },  { 12, 11 },  { 8, 9 },    { 15, 16 },   { 17, 15 },  { 31, 13 }, { 33, 34 },
+    { 65, 23 },  { 64, 48 },  { 100, 3 },  { 3, 100 },   { 63, 67 },  { 79, 80 }, { 97, 81 },
+    { 129, 11 }, { 11, 129 }, { 261, 45 }, { 181, 107 }, { 470, 23 }, { 2, 217 }, { 216, 1 },
 };
 #define N_SIDES (sizeof(sides) / sizeof(sides[0]))
 
@@ -25,15 +27,21 @@ static const char *const float_ssim_options[] = { "",        "enable_lcs=true", 
                                                   "scale=7", "scale=8",         NULL };
 static const char *const motion_options[] = { "", "motion_five_frame_window=true", "motion_force_zero=true", NULL };
 
+static const char *const cambi_options[] = { "heatmaps_path=maps",
+                                             "full_ref=true:window_size=127:cambi_vis_lum_threshold=0.5",
+                                             "max_log_contrast=5:eotf=pq:topk=1:enc_bitdepth=8:window_size=127",
+                                             "max_log_contrast=0:topk=0.01:enc_width=219:enc_height=150", NULL };
+
 static const struct {
     const VgMetric *metric;
     const char *const *options;
-    uint32_t least; /* shortest side */
+    unsigned n_bands; /* how many of the numbers of bands are tried */
     uint32_t depths[8];
 } metrics[] = {
-    { &vg_metric_psnr, psnr_options, 1, { 8, 10, 12, 16 } },
-    { &vg_metric_float_ssim, float_ssim_options, 11, { 8, 10, 12, 16 } },
-    { &vg_metric_motion, motion_options, 3, { 8, 9, 10, 12, 14, 15, 16 } },
+    { &vg_metric_psnr, psnr_options, 4, { 8, 10, 12, 16 } },
+    { &vg_metric_float_ssim, float_ssim_options, 1, { 8, 10, 12, 16 } },
+    { &vg_metric_motion, motion_options, 4, { 8, 9, 10, 12, 14, 15, 16 } },
+    { &vg_metric_cambi, cambi_options, 2, { 8, 9, 10, 12, 13, 16 } },
 };
 #define N_METRICS (sizeof(metrics) / sizeof(metrics[0]))
 
@@ -52,12 +60,14 @@ static void every_metric_is_compared(void **state)
     assert_int_equal(registered, N_METRICS);
 }
 
-/* float_ssim's scale must leave 11x11 samples. */
 static int accepted(const VgMetric *metric, const HarnessCase *c)
 {
-    const char *scale = strstr(c->options, "scale=");
-    const uint32_t side = c->geometry.width < c->geometry.height ? c->geometry.width : c->geometry.height;
-    return metric != &vg_metric_float_ssim || !scale || side / (uint32_t)(scale[6] - '0') >= 11;
+    void *options = harness_options(metric, c->options);
+    char why[256];
+    const int refused = metric->check(&c->geometry, options, why, sizeof(why));
+
+    harness_options_free(metric, options);
+    return !refused;
 }
 
 /* Every `interval`th of the sides, all depths and options of a metric, the chroma formats taken in turn. */
@@ -71,8 +81,7 @@ static void compare(unsigned m, unsigned interval, const HarnessProducer *produc
             for (unsigned o = 0; metrics[m].options[o]; o++) {
                 const HarnessCase c = { { sides[s][0], sides[s][1], (VgChroma)(n++ % 4), metrics[m].depths[d] },
                                         metrics[m].options[o] };
-                if (sides[s][0] >= metrics[m].least && sides[s][1] >= metrics[m].least &&
-                    accepted(metrics[m].metric, &c))
+                if (accepted(metrics[m].metric, &c))
                     harness_compare(producers, results, n_producers, metrics[m].metric, &c);
             }
 }
@@ -91,7 +100,7 @@ static void variants_agree(void **state)
         for (const VgCpuVariant *v = cpu->variants; v->name; v++) {
             if (!v->supported())
                 printf("# this CPU cannot run %s\n", v->name);
-            for (unsigned b = 0; v->supported() && b < (cpu->add ? 4 : 1); b++)
+            for (unsigned b = 0; v->supported() && b < metrics[m].n_bands; b++)
                 producers[n++] = (HarnessProducer){ v->name, harness_run_cpu, v, bands[b], NULL };
         }
         compare(m, 1, producers, results, n);
@@ -106,6 +115,8 @@ static void variants_agree(void **state)
 
 /* ---- Planted faults: the harness must see what it is for --------------------------------------------------------- */
 
+#include "cpu_ref/cambi.h"
+#include "shared_math/cambi.h"
 #include "shared_math/float_ssim.h"
 #include "shared_math/motion.h"
 #include "shared_math/psnr.h"
@@ -135,6 +146,95 @@ static int32_t single_edge(int32_t i, int32_t n)
 #undef vg_float_ssim_mirror
 #undef VG_RUN
 
+/* Faults of cambi: functions of shared_math gone wrong, or what calls them. */
+static enum CambiFault {
+    MEDIAN_FOR_MODE,
+    ROUNDED_DITHER,
+    QUOTIENT,
+    LAST_LEVEL,
+    DARK_LEVEL,
+    TIE_SHORT,
+    ROUNDED_DOWN,
+    MASK_NOT_STRICT,
+    WINDOW_NARROWER,
+    N_CAMBI_FAULTS
+} cambi_fault;
+
+static const char *const cambi_faults[N_CAMBI_FAULTS] = {
+    "median for mode",      "anti-dithering rounds",   "quotient for reciprocal",
+    "limits one level low", "dark limit one too high", "one tie short",
+    "sizes rounded down",   "mask not strict",         "window narrower",
+};
+
+static int32_t wrong_mode(int32_t a, int32_t b, int32_t c)
+{
+    const int32_t smaller = a < b ? a : b, larger = a < b ? b : a;
+    if (cambi_fault == MEDIAN_FOR_MODE)
+        return c < smaller ? smaller : c > larger ? larger : c;
+    return vg_cambi_mode3(a, b, c);
+}
+
+static int32_t wrong_dither(int32_t sample, int32_t right, int32_t below, int32_t right_below)
+{
+    return vg_cambi_anti_dithered(sample + 2 * (cambi_fault == ROUNDED_DITHER), right, below, right_below);
+}
+
+static float wrong_reciprocal(int32_t i)
+{
+    return cambi_fault == QUOTIENT && i ? 1.0f / (float)i : vg_cambi_reciprocal(i);
+}
+
+static int32_t wrong_difference(const VgCambiParams *params, int32_t level)
+{
+    VgCambiParams wrong = *params;
+    for (int32_t d = 0; d < params->n_differences; d++)
+        wrong.limits[d] -= cambi_fault == LAST_LEVEL;
+    wrong.dark += wrong.dark && cambi_fault == DARK_LEVEL;
+    return vg_cambi_first_difference(&wrong, level);
+}
+
+static int32_t wrong_size(int32_t size, int32_t speedup, int32_t scale)
+{
+    if (cambi_fault != ROUNDED_DOWN)
+        return vg_cambi_size(size, speedup, scale);
+    for (int32_t halvings = scale + (speedup != 0); halvings > 0; halvings--)
+        size = size > 1 ? size >> 1 : 1;
+    return size;
+}
+
+/* Takes one of the equals of the k-th value from what is added above it. */
+static int32_t tie_short(uint32_t least, VgCambiUnits *sums)
+{
+    if (cambi_fault == TIE_SHORT && least)
+        sums->sum -= vg_cambi_units(vg_bits_float(least));
+    return 0;
+}
+
+#define VG_RUN                               cambi_wrong
+#define VG_ADD_ABOVE(values, n, least, sums) tie_short(least, sums)
+#define vg_cambi_mode3                       wrong_mode
+#define vg_cambi_anti_dithered               wrong_dither
+#define vg_cambi_reciprocal                  wrong_reciprocal
+#define vg_cambi_first_difference            wrong_difference
+#define vg_cambi_size                        wrong_size
+#include "cpu_ref/cambi_body.h"
+#undef vg_cambi_size
+#undef vg_cambi_first_difference
+#undef vg_cambi_reciprocal
+#undef vg_cambi_anti_dithered
+#undef vg_cambi_mode3
+#undef VG_RUN
+
+static void cambi_planted(const void *params_v, const VgCpuFrame *frame, int band, int n_bands, void *scratch,
+                          void *partial)
+{
+    VgCambiParams params = *(const VgCambiParams *)params_v;
+    params.sides[VG_CAMBI_DIST].mask_index -= cambi_fault == MASK_NOT_STRICT;
+    if (cambi_fault == WINDOW_NARROWER && params.sides[VG_CAMBI_DIST].window > 1)
+        params.sides[VG_CAMBI_DIST].window -= 2;
+    cambi_wrong(&params, frame, band, n_bands, scratch, partial);
+}
+
 /* Leaves the last column out. */
 static void psnr_narrow(const void *params_v, const VgCpuFrame *frame, int band, int n_bands, void *scratch,
                         void *partial)
@@ -163,6 +263,26 @@ static void motion_unfinished(const void *params, const VgCpuFrame *frame, int b
     memcpy(partial, &record, sizeof(record.sad[0]));
 }
 
+static void run_cambi_planted(const HarnessProducer *producer, const VgMetric *metric, const void *params,
+                              const VgFramePictures *pictures, void *record)
+{
+    cambi_fault = *(const enum CambiFault *)producer->opaque;
+    harness_run_cpu(producer, metric, params, pictures, record);
+}
+
+static void must_be_seen(unsigned m, const HarnessProducer *producers, unsigned n)
+{
+    HarnessResult results[N_CAMBI_FAULTS] = { 0 };
+
+    compare(m, 5, producers, results, n);
+    for (unsigned i = 0; i < n; i++) {
+        if (!results[i].different)
+            fail_msg("the harness did not see the fault: %s", producers[i].name);
+        printf("# %s: %u of %u records differ, first: %s\n", producers[i].name, results[i].different,
+               results[i].compared, results[i].first);
+    }
+}
+
 static void planted_faults_are_seen(void **state)
 {
     (void)state;
@@ -175,15 +295,19 @@ static void planted_faults_are_seen(void **state)
         { 2, { "unfinished record", NULL, motion_unfinished } },
     };
 
+    static const VgCpuVariant cambi = { "planted", NULL, cambi_planted };
+    enum CambiFault numbers[N_CAMBI_FAULTS];
+    HarnessProducer producers[N_CAMBI_FAULTS];
+
     for (unsigned i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
         const HarnessProducer producer = { faults[i].variant.name, harness_run_cpu, &faults[i].variant, 1, NULL };
-        HarnessResult result = { 0 };
-        compare(faults[i].m, 5, &producer, &result, 1);
-        if (!result.different)
-            fail_msg("the harness did not see the fault: %s", producer.name);
-        printf("# %s: %u of %u records differ, first: %s\n", producer.name, result.different, result.compared,
-               result.first);
+        must_be_seen(faults[i].m, &producer, 1);
     }
+    for (unsigned i = 0; i < N_CAMBI_FAULTS; i++) {
+        numbers[i] = (enum CambiFault)i;
+        producers[i] = (HarnessProducer){ cambi_faults[i], run_cambi_planted, &cambi, 1, &numbers[i] };
+    }
+    must_be_seen(3, producers, N_CAMBI_FAULTS);
 }
 
 static void print_times(void)

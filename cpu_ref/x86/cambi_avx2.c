@@ -27,6 +27,8 @@
 #define PITCH (STRIP + LANES) /* from a level's counts to the next one's: not a power of two */
 #define WORDS ((STRIP + MOST_WINDOW) / 64 + 1)
 
+_Static_assert(PITCH * sizeof(uint16_t) <= VG_CAMBI_STRIP, "scratch memory has room for a strip's counts");
+
 static const uint8_t difference_weights[] = VG_CAMBI_WEIGHTS;
 
 /* Levels that have values, and those that are counted for them. */
