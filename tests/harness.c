@@ -316,6 +316,7 @@ void harness_params(const VgMetric *metric, const HarnessCase *test_case, void *
     if (metric->check(&test_case->geometry, options, why, sizeof(why)))
         fail_msg("%s", why);
     metric->make_params(&test_case->geometry, options, params);
+    vg_options_free(metric->info.options, options);
     free(options);
 }
 
@@ -356,6 +357,7 @@ static VgNeeds needs_of(const VgMetric *metric, const HarnessCase *test_case)
 
     if (metric->needs)
         needs = metric->needs(options);
+    vg_options_free(metric->info.options, options);
     free(options);
     return needs;
 }

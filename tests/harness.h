@@ -53,7 +53,10 @@ void harness_compare(const HarnessProducer *producers, HarnessResult *results, u
 void harness_compare_briefly(const HarnessProducer *producer, HarnessResult *result, const VgMetric *metric,
                              const HarnessCase *test_case);
 
-/** The metric's option struct, filled from "name=value:name=value"; to be freed. Fails the test on a bad option. */
+/**
+ * The metric's option struct, filled from "name=value:name=value"; to be freed, behind vg_options_free() if there may be
+ * strings among them. Fails the test on a bad option.
+ */
 void *harness_options(const VgMetric *metric, const char *text);
 
 /** Fills params by the metric's own rules. Fails the test if the metric refuses the case. */

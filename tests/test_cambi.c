@@ -531,10 +531,11 @@ static void sums_in_order(void **state)
 static void draw(uint16_t *samples, const VgCambiParams *params, uint64_t *random)
 {
     const int32_t depth = params->bit_depth, max = (1 << depth) - 1, kind = random_to(random, 0, 5);
-    const int32_t step = depth > 10 ? 1 << (depth - 10) : 1, start = random_to(random, 0, max);
+    const int32_t step = depth > 10 ? 1 << (depth - 10) : 1,
+                  start = random_to(random, 0, random_to(random, 0, 3) ? max / 2 : max);
     const int32_t band = random_to(random, 1, 40), slope = random_to(random, -3, 3), high = random_to(random, 0, 9);
     const int32_t sprinkle = random_to(random, 0, 3) ? random_to(random, 20, 400) : 0,
-                  rough = random_to(random, 0, step - 1);
+                  rough = random_to(random, 0, 2) ? 0 : random_to(random, 0, step - 1);
     uint32_t hash = random32(random);
 
     for (int32_t y = 0; y < params->height; y++)

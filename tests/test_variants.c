@@ -6,6 +6,7 @@
  */
 #include "tests/cmocka_includes.h"
 
+#include "engine/options.h"
 #include "tests/harness.h"
 
 #include <stdio.h>
@@ -66,6 +67,7 @@ static int accepted(const VgMetric *metric, const HarnessCase *c)
     char why[256];
     const int refused = metric->check(&c->geometry, options, why, sizeof(why));
 
+    vg_options_free(metric->info.options, options);
     free(options);
     return !refused;
 }
