@@ -6,6 +6,7 @@
  */
 #include "tests/cmocka_includes.h"
 
+#include "engine/options.h"
 #include "tests/harness.h"
 
 #include <stdio.h>
