@@ -20,7 +20,7 @@
 #define VG_CAMBI_TOP_LEVEL 1024
 
 /** A pixel is its level in 16 bits and this bit, the mask, which is set in flat surroundings. */
-#define VG_CAMBI_MASKED 0x8000
+#define VG_CAMBI_MASKED 0x8000u
 
 /** Largest side of a window: window_size 127 at 8192x4320. Odd, as every window. */
 #define VG_CAMBI_MOST_WINDOW 265
