@@ -19,7 +19,7 @@
 #define ROUNDS 10
 
 /* Blocks of kernels that go over large planes. */
-#define MOST_BLOCKS 512
+#define MOST_BLOCKS 264
 
 typedef struct Layout {
     VgCambiPoolScale scales[VG_CAMBI_SCALES]; /* addresses are offsets */
