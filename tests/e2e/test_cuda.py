@@ -229,18 +229,26 @@ FEATURES = [
     r"psnr|float_ssim\\:scale=3\\:enable_lcs=true|motion\\:motion_fps_weight=2\\:motion_max_val=18",
 ]
 
+# cambi wants larger pictures; tests/e2e/test_cambi.py has banded ones.
+LARGE_FEATURES = [
+    r"cambi\\:full_ref=true\\:enc_width=300\\:enc_height=220\\:enc_bitdepth=8\\:src_width=320\\:src_height=240\\:window_size=127",
+    r"cambi\\:topk=0.5\\:cambi_max_val=5\\:max_log_contrast=3\\:cambi_eotf=pq\\:heatmaps_path=maps",
+    r"cambi\\:cambi_topk=0.3\\:tvi_threshold=0.03\\:cambi_vis_lum_threshold=0.1\\:eotf=pq\\:cambi_high_res_speedup=1080",
+]
+
 
 def test_every_option_of_the_metrics_is_tried():
     reference = (ROOT / "docs/options.md").read_text().split("## Features")[1]
     options = re.findall(r"^\| `(\w+)` \|", reference, re.MULTILINE)
     assert len(options) >= 17
-    assert not [name for name in options if f"{name}=" not in "".join(FEATURES)]
+    assert not [name for name in options if f"{name}=" not in "".join(FEATURES + LARGE_FEATURES)]
 
 
 @pytest.mark.parametrize("layout", ["nv12", "p010"])
-@pytest.mark.parametrize("feature", FEATURES)
+@pytest.mark.parametrize("feature", FEATURES + LARGE_FEATURES)
 def test_options_of_metrics(ffmpeg, gpu, feature, layout):
-    *_, d, r = write_pair(gpu.folder, (layout, layout), (72, 66), n=5)
+    size, n = ((320, 240), 2) if feature in LARGE_FEATURES else ((72, 66), 5)
+    *_, d, r = write_pair(gpu.folder, (layout, layout), size, n=n)
     expected = scores(ffmpeg.score(d, r, f"feature={feature}:backend=cpu"))
     assert scores(gpu.upload(d, r, f"feature={feature}:parity=strict")) == expected
 
