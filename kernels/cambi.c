@@ -536,8 +536,10 @@ GPU_FN void cambi_finish_planes(const VgCambiArgs *args)
     if (!args->alone)
         return;
     record->largest[other] = 0;
+    /* Sums of 0 as their bits, so that the kernel has nothing to do with doubles. */
+    GPU_GLOBAL uint64_t *const sums = (GPU_GLOBAL uint64_t *)(args->record + offsetof(VgCambiRecord, sums));
     for (int s = 0; s < VG_CAMBI_SCALES; s++)
-        record->sums[other][s] = 0;
+        sums[other * VG_CAMBI_SCALES + s] = 0;
 }
 
 GPU_KERNEL(cambi_pyramid, VgCambiArgs, VG_CAMBI_BLOCK)
