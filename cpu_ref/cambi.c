@@ -27,13 +27,6 @@ double vg_cambi_sum_of_largest(const VgCambiParams *params, int side, float *val
 
 /* ---- Memory and bands --------------------------------------------------------------------------------------------- */
 
-static void *take(uint8_t *memory, size_t *used, int64_t n, size_t element_size)
-{
-    void *row = memory ? memory + *used : NULL;
-    *used += vg_row_size(n, element_size);
-    return row;
-}
-
 size_t vg_cambi_scratch(const VgCambiParams *params, int side, void *memory, VgCambiScratch *scratch)
 {
     const VgCambiSide *p = &params->sides[side];
@@ -42,20 +35,21 @@ size_t vg_cambi_scratch(const VgCambiParams *params, int side, void *memory, VgC
     const int64_t counts = first_width * (p->window > VG_CAMBI_NARROW_WINDOW ? sizeof(uint32_t) : sizeof(uint16_t));
     size_t used = 0;
 
-    scratch->samples = take(memory, &used, params->width, sizeof(uint16_t));
-    scratch->pixels = take(memory, &used, (int64_t)p->width * p->height + VG_CAMBI_MARGIN, sizeof(uint16_t));
-    scratch->values = take(memory, &used, first_width * first_height, sizeof(float));
-    scratch->columns = take(memory, &used, p->width, sizeof(int32_t));
+    scratch->samples = vg_take_row(memory, &used, params->width, sizeof(uint16_t));
+    scratch->pixels = vg_take_row(memory, &used, (int64_t)p->width * p->height + VG_CAMBI_MARGIN, sizeof(uint16_t));
+    scratch->values = vg_take_row(memory, &used, first_width * first_height, sizeof(float));
+    scratch->columns = vg_take_row(memory, &used, p->width, sizeof(int32_t));
     for (int i = 0; i < 3; i++)
-        scratch->filtered[i] = take(memory, &used, first_width, sizeof(uint16_t));
+        scratch->filtered[i] = vg_take_row(memory, &used, first_width, sizeof(uint16_t));
     for (int i = 0; i <= VG_CAMBI_MASK_SIDE; i++)
-        scratch->equal[i] = take(memory, &used, p->width, 1);
-    scratch->equal_sums = take(memory, &used, (int64_t)p->width + 2 * VG_CAMBI_MASK_HALF, 1);
-    scratch->first_difference = take(memory, &used, VG_CAMBI_TOP_LEVEL + 1, 1);
-    scratch->reciprocals = take(memory, &used, (int64_t)p->window * p->window + 1, sizeof(float));
-    scratch->bins = take(memory, &used, VG_CAMBI_BINS, sizeof(uint32_t));
-    scratch->nothing = take(memory, &used, first_width + VG_CAMBI_MARGIN, sizeof(uint16_t));
-    scratch->counts = take(memory, &used, VG_CAMBI_LEVELS * (counts > VG_CAMBI_STRIP ? counts : VG_CAMBI_STRIP), 1);
+        scratch->equal[i] = vg_take_row(memory, &used, p->width, 1);
+    scratch->equal_sums = vg_take_row(memory, &used, (int64_t)p->width + 2 * VG_CAMBI_MASK_HALF, 1);
+    scratch->first_difference = vg_take_row(memory, &used, VG_CAMBI_TOP_LEVEL + 1, 1);
+    scratch->reciprocals = vg_take_row(memory, &used, (int64_t)p->window * p->window + 1, sizeof(float));
+    scratch->bins = vg_take_row(memory, &used, VG_CAMBI_BINS, sizeof(uint32_t));
+    scratch->nothing = vg_take_row(memory, &used, first_width + VG_CAMBI_MARGIN, sizeof(uint16_t));
+    scratch->counts =
+        vg_take_row(memory, &used, VG_CAMBI_LEVELS * (counts > VG_CAMBI_STRIP ? counts : VG_CAMBI_STRIP), 1);
     return used;
 }
 

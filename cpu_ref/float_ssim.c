@@ -12,30 +12,23 @@
 #define VG_RUN     float_ssim_c
 #include "cpu_ref/float_ssim_body.h"
 
-static void *take(uint8_t *memory, size_t *used, int64_t n, size_t element_size)
-{
-    void *row = memory ? memory + *used : NULL;
-    *used += vg_row_size(n, element_size);
-    return row;
-}
-
 size_t vg_float_ssim_scratch(const VgFloatSsimParams *params, void *memory, VgFloatSsimScratch *scratch)
 {
     const int32_t width = params->width, out_width = params->out_width;
     size_t used = 0;
 
-    scratch->samples = take(memory, &used, width, sizeof(uint16_t));
-    scratch->integer_sums = take(memory, &used, width, sizeof(uint32_t));
+    scratch->samples = vg_take_row(memory, &used, width, sizeof(uint16_t));
+    scratch->integer_sums = vg_take_row(memory, &used, width, sizeof(uint32_t));
     /* Windows start at most factor / 2 columns before the plane and end at most factor columns behind it. */
-    scratch->column_sums = take(memory, &used, (int64_t)width + 2 * params->factor, sizeof(double));
+    scratch->column_sums = vg_take_row(memory, &used, (int64_t)width + 2 * params->factor, sizeof(double));
     for (int p = 0; p < VG_FLOAT_SSIM_PLANES; p++) {
-        scratch->in[p] = take(memory, &used, out_width, sizeof(float));
-        scratch->filtered[p] = take(memory, &used, out_width, sizeof(float));
+        scratch->in[p] = vg_take_row(memory, &used, out_width, sizeof(float));
+        scratch->filtered[p] = vg_take_row(memory, &used, out_width, sizeof(float));
         for (int k = 0; k < VG_FLOAT_SSIM_TAPS; k++)
-            scratch->ring[p][k] = take(memory, &used, out_width, sizeof(float));
+            scratch->ring[p][k] = vg_take_row(memory, &used, out_width, sizeof(float));
     }
     for (int i = 0; i < 4; i++)
-        scratch->factors[i] = take(memory, &used, out_width, sizeof(double));
+        scratch->factors[i] = vg_take_row(memory, &used, out_width, sizeof(double));
     return used;
 }
 

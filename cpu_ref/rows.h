@@ -27,6 +27,14 @@ static inline size_t vg_row_size(int64_t n, size_t element_size)
     return ((size_t)n * element_size + 63) & ~(size_t)63;
 }
 
+/** Takes such a row of scratch memory, of which `used` bytes are taken; with memory NULL only counts. */
+static inline void *vg_take_row(uint8_t *memory, size_t *used, int64_t n, size_t element_size)
+{
+    void *row = memory ? memory + *used : NULL;
+    *used += vg_row_size(n, element_size);
+    return row;
+}
+
 /**
  * Row y of a plane as contiguous samples of `bytes` bytes: 1, if the plane's samples are single bytes, or 2 for any
  * plane. `scratch` takes one row. The result is valid until the plane's memory or the scratch changes.

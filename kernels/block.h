@@ -12,40 +12,36 @@
 
 #define GPU_MAX_WAVES 64 /* of a block of 1024 threads, in waves of 16 */
 
-/** Sum of v over the block, in thread 0. */
-GPU_FN uint64_t gpu_block_sum64(uint64_t v, const uint32_t block_size)
+/* Sum of v over the block, or the union of its bits, in thread 0. */
+GPU_FN uint64_t gpu_block_join64(uint64_t v, const uint32_t block_size, const int unite)
 {
     GPU_SHARED uint64_t parts[GPU_MAX_WAVES];
     const uint32_t wave = gpu_wave();
 
-    for (uint32_t by = wave / 2; by; by /= 2)
-        v += gpu_shfl_down64(v, by);
+    for (uint32_t by = wave / 2; by; by /= 2) {
+        const uint64_t other = gpu_shfl_down64(v, by);
+        v = unite ? v | other : v + other;
+    }
     gpu_barrier(); /* the array may still be read by an earlier call */
     if (gpu_lane() == 0)
         parts[gpu_tid(0) / wave] = v;
     gpu_barrier();
     if (gpu_tid(0) == 0)
         for (uint32_t i = 1; i < block_size / wave; i++)
-            v += parts[i];
+            v = unite ? v | parts[i] : v + parts[i];
     return v;
+}
+
+/** Sum of v over the block, in thread 0. */
+GPU_FN uint64_t gpu_block_sum64(uint64_t v, const uint32_t block_size)
+{
+    return gpu_block_join64(v, block_size, 0);
 }
 
 /** Union of the bits of v over the block, in thread 0. */
 GPU_FN uint64_t gpu_block_or64(uint64_t v, const uint32_t block_size)
 {
-    GPU_SHARED uint64_t parts[GPU_MAX_WAVES];
-    const uint32_t wave = gpu_wave();
-
-    for (uint32_t by = wave / 2; by; by /= 2)
-        v |= gpu_shfl_down64(v, by);
-    gpu_barrier(); /* the array may still be read by an earlier call */
-    if (gpu_lane() == 0)
-        parts[gpu_tid(0) / wave] = v;
-    gpu_barrier();
-    if (gpu_tid(0) == 0)
-        for (uint32_t i = 1; i < block_size / wave; i++)
-            v |= parts[i];
-    return v;
+    return gpu_block_join64(v, block_size, 1);
 }
 
 /** Sum of v over the lanes before this one and itself. */

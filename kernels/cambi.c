@@ -62,11 +62,17 @@ typedef struct CambiExtremes {
     uint32_t highest, lowest; /* 0xffff - lowest */
 } CambiExtremes;
 
+/* Whether the pixel is masked and of a level that has values. Without the mask it is beyond all levels. */
+GPU_FN int cambi_has_values(const VgCambiArgs *args, uint32_t pixel)
+{
+    return (pixel ^ VG_CAMBI_MASKED) - (uint32_t)args->has_values[0] < (uint32_t)args->has_values[1];
+}
+
 GPU_FN void cambi_take(const VgCambiArgs *args, uint32_t pixel, CambiExtremes *extremes)
 {
-    const uint32_t level = pixel ^ VG_CAMBI_MASKED; /* beyond all levels if not masked */
+    const uint32_t level = pixel ^ VG_CAMBI_MASKED;
 
-    if (level - (uint32_t)args->has_values[0] < (uint32_t)args->has_values[1]) {
+    if (cambi_has_values(args, pixel)) {
         extremes->highest = cambi_larger(extremes->highest, level);
         extremes->lowest = cambi_larger(extremes->lowest, VG_CAMBI_EMPTY_CELL - level);
     }
@@ -677,11 +683,6 @@ GPU_FN void cambi_list_differences(const VgCambiArgs *args, const CambiBand *ban
 {
     for (int32_t slot = (int32_t)gpu_tid(0); slot < band->levels; slot += (int32_t)block_size)
         first_differences[slot] = (uint8_t)vg_cambi_first_difference(&args->params, band->first + slot);
-}
-
-GPU_FN int cambi_has_values(const VgCambiArgs *args, uint32_t pixel)
-{
-    return (pixel ^ VG_CAMBI_MASKED) - (uint32_t)args->has_values[0] < (uint32_t)args->has_values[1];
 }
 
 /* A thread's share of a scale's totals. */

@@ -29,13 +29,6 @@ typedef struct Layout {
     uint64_t size;
 } Layout;
 
-static uint64_t take(uint64_t *used, uint64_t size)
-{
-    const uint64_t offset = *used;
-    *used += (size + 255) & ~(uint64_t)255;
-    return offset;
-}
-
 static int works_on(const VgCambiParams *p, int side)
 {
     return p->sides[side].window != 0;
@@ -75,25 +68,25 @@ static Layout layout_of(const VgCambiParams *p)
 {
     Layout l = { .size = 0 };
 
-    l.totals = take(&l.size, VG_CAMBI_SCALES * sizeof(VgCambiTotals));
-    l.largest = take(&l.size, sizeof(uint32_t));
-    l.reciprocals = take(&l.size, (uint64_t)n_reciprocals(p) * sizeof(float));
+    l.totals = vg_take(&l.size, VG_CAMBI_SCALES * sizeof(VgCambiTotals));
+    l.largest = vg_take(&l.size, sizeof(uint32_t));
+    l.reciprocals = vg_take(&l.size, (uint64_t)n_reciprocals(p) * sizeof(float));
     for (int side = 0; side < VG_CAMBI_SIDES; side++) {
         if (!resamples(p, side))
             continue;
-        l.nearest[side][0] = take(&l.size, (uint64_t)p->sides[side].width * sizeof(uint16_t));
-        l.nearest[side][1] = take(&l.size, (uint64_t)p->sides[side].height * sizeof(uint16_t));
+        l.nearest[side][0] = vg_take(&l.size, (uint64_t)p->sides[side].width * sizeof(uint16_t));
+        l.nearest[side][1] = vg_take(&l.size, (uint64_t)p->sides[side].height * sizeof(uint16_t));
     }
     for (int s = 0; s < VG_CAMBI_SCALES; s++) {
         int32_t size[2];
         largest_size(p, s, size);
         const uint64_t cells = (uint64_t)vg_divide_up((uint64_t)size[0], VG_CAMBI_CELL_COLUMNS) *
                                vg_divide_up((uint64_t)size[1], VG_CAMBI_CELL_ROWS);
-        l.pixels[s] = take(&l.size, (uint64_t)pitch_of(size[0]) * (uint64_t)size[1] * sizeof(uint16_t));
-        l.cells[s] = take(&l.size, cells * sizeof(uint32_t));
-        l.values[s] = take(&l.size, (uint64_t)size[0] * (uint64_t)size[1] * sizeof(float));
+        l.pixels[s] = vg_take(&l.size, (uint64_t)pitch_of(size[0]) * (uint64_t)size[1] * sizeof(uint16_t));
+        l.cells[s] = vg_take(&l.size, cells * sizeof(uint32_t));
+        l.values[s] = vg_take(&l.size, (uint64_t)size[0] * (uint64_t)size[1] * sizeof(float));
     }
-    l.pool = take(&l.size, vg_cambi_pool_work_size(p));
+    l.pool = vg_take(&l.size, vg_cambi_pool_work_size(p));
     return l;
 }
 

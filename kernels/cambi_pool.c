@@ -138,6 +138,16 @@ GPU_FN GpuWords four_values(const VgCambiPoolScale *scale, uint32_t at)
     return words;
 }
 
+#define AHEAD 4 /* vectors loaded at once */
+
+/* A thread's next values, from `at` on. */
+GPU_FN void load_ahead(const VgCambiPoolScale *scale, uint32_t at, GpuWords *words)
+{
+    GPU_UNROLL
+    for (uint32_t a = 0; a < AHEAD; a++)
+        words[a] = four_values(scale, at + a * 4 * BLOCK);
+}
+
 /* A thread's count of equal bins that it has met one after the other: neighbours are often alike. */
 typedef struct Run {
     uint32_t bin, n;
@@ -160,8 +170,6 @@ GPU_FN void end_run(uint32_t *bins, const Run *run)
         add_to_bin(bins, run->bin, run->n);
 }
 
-#define AHEAD 4 /* vectors loaded at once */
-
 GPU_KERNEL_RESIDENT(cambi_pool_bins, VgCambiPoolArgs, VG_CAMBI_POOL_BLOCK, 3)
 {
     GPU_SHARED uint32_t bin, left;
@@ -180,9 +188,7 @@ GPU_KERNEL_RESIDENT(cambi_pool_bins, VgCambiPoolArgs, VG_CAMBI_POOL_BLOCK, 3)
     GPU_ROLL
     for (uint32_t i = 4 * gpu_tid(0); i < VG_CAMBI_BINS_VALUES; i += AHEAD * 4 * BLOCK) {
         GpuWords words[AHEAD];
-        GPU_UNROLL
-        for (uint32_t a = 0; a < AHEAD; a++)
-            words[a] = four_values(scale, part.block * VG_CAMBI_BINS_VALUES + i + a * 4 * BLOCK);
+        load_ahead(scale, part.block * VG_CAMBI_BINS_VALUES + i, words);
         GPU_UNROLL
         for (uint32_t a = 0; a < AHEAD; a++)
             GPU_UNROLL
@@ -252,9 +258,7 @@ GPU_KERNEL_RESIDENT(cambi_pool_select, VgCambiPoolArgs, VG_CAMBI_POOL_BLOCK, 3)
     GPU_ROLL
     for (uint32_t i = 4 * gpu_tid(0); i < VG_CAMBI_BINS_VALUES; i += AHEAD * 4 * BLOCK) {
         GpuWords words[AHEAD];
-        GPU_UNROLL
-        for (uint32_t a = 0; a < AHEAD; a++)
-            words[a] = four_values(scale, part.block * VG_CAMBI_BINS_VALUES + i + a * 4 * BLOCK);
+        load_ahead(scale, part.block * VG_CAMBI_BINS_VALUES + i, words);
         GPU_UNROLL
         for (uint32_t a = 0; a < AHEAD; a++)
             GPU_UNROLL

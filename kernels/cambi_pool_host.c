@@ -26,13 +26,6 @@ typedef struct Layout {
     uint64_t cleared, size;                   /* bytes that are zero between frames, at the beginning; all bytes */
 } Layout;
 
-static uint64_t take(uint64_t *used, uint64_t size)
-{
-    const uint64_t offset = *used;
-    *used += (size + 255) & ~(uint64_t)255;
-    return offset;
-}
-
 static uint32_t n_values(const VgCambiParams *p, int side, int scale)
 {
     const VgCambiSide *s = &p->sides[side];
@@ -45,21 +38,21 @@ static Layout layout_of(const VgCambiParams *p)
     Layout l = { .size = 0 };
 
     for (int s = 0; s < VG_CAMBI_SCALES; s++) {
-        l.scales[s].state = take(&l.size, sizeof(VgCambiPoolState));
-        l.scales[s].high = take(&l.size, VG_CAMBI_HIGH_BINS * sizeof(uint32_t));
-        l.scales[s].low = take(&l.size, VG_CAMBI_LOW_BINS * sizeof(uint32_t));
+        l.scales[s].state = vg_take(&l.size, sizeof(VgCambiPoolState));
+        l.scales[s].high = vg_take(&l.size, VG_CAMBI_HIGH_BINS * sizeof(uint32_t));
+        l.scales[s].low = vg_take(&l.size, VG_CAMBI_LOW_BINS * sizeof(uint32_t));
     }
     l.cleared = l.size;
     for (int s = 0; s < VG_CAMBI_SCALES; s++) {
         VgCambiPoolScale *const scale = &l.scales[s];
         const uint32_t a = n_values(p, 0, s), b = n_values(p, 1, s), n = a > b ? a : b;
         const uint32_t n_chunks = vg_divide_up(n, VG_CAMBI_CHUNK);
-        scale->values[1] = take(&l.size, n * sizeof(float));
+        scale->values[1] = vg_take(&l.size, n * sizeof(float));
         for (int i = 0; i < 2; i++) {
-            scale->candidates[i] = take(&l.size, (n_chunks + 1) * sizeof(VgCambiCandidates));
-            scale->masks[i] = take(&l.size, (uint64_t)n_chunks * VG_CAMBI_CHUNK / 8 * 2);
+            scale->candidates[i] = vg_take(&l.size, (n_chunks + 1) * sizeof(VgCambiCandidates));
+            scale->masks[i] = vg_take(&l.size, (uint64_t)n_chunks * VG_CAMBI_CHUNK / 8 * 2);
         }
-        scale->ordered = take(&l.size, vg_divide_up(n, VG_ORDERED_CHUNK) * sizeof(VgOrderedChunk));
+        scale->ordered = vg_take(&l.size, vg_divide_up(n, VG_ORDERED_CHUNK) * sizeof(VgOrderedChunk));
     }
     return l;
 }

@@ -17,13 +17,6 @@ typedef struct Layout {
     uint64_t state, decimated[2], terms, partials, chunks, size;
 } Layout;
 
-static uint64_t take(uint64_t *used, uint64_t size)
-{
-    const uint64_t offset = *used;
-    *used += (size + 255) & ~(uint64_t)255;
-    return offset;
-}
-
 static int64_t n_windows(const VgFloatSsimParams *p)
 {
     return (int64_t)(p->out_width - VG_FLOAT_SSIM_TAPS + 1) * (p->out_height - VG_FLOAT_SSIM_TAPS + 1);
@@ -46,12 +39,12 @@ static Layout layout_of(const VgFloatSsimParams *p)
 
     l.tiles[0] = vg_divide_up((uint64_t)(p->out_width - VG_FLOAT_SSIM_TAPS + 1), VG_FLOAT_SSIM_TILE_COLUMNS);
     l.tiles[1] = vg_divide_up((uint64_t)(p->out_height - VG_FLOAT_SSIM_TAPS + 1), (uint32_t)tile_rows(p));
-    l.state = take(&l.size, sizeof(VgFloatSsimState));
+    l.state = vg_take(&l.size, sizeof(VgFloatSsimState));
     for (int i = 0; p->factor > 1 && i < 2; i++)
-        l.decimated[i] = take(&l.size, (uint64_t)p->out_width * (uint64_t)p->out_height * sizeof(float));
-    l.terms = take(&l.size, n_sums * (uint64_t)n_windows(p) * sizeof(double));
-    l.partials = take(&l.size, (uint64_t)VG_FLOAT_SSIM_SUMS * l.tiles[0] * l.tiles[1] * sizeof(double));
-    l.chunks = take(&l.size, n_sums * n_chunks(p) * sizeof(VgOrderedChunk));
+        l.decimated[i] = vg_take(&l.size, (uint64_t)p->out_width * (uint64_t)p->out_height * sizeof(float));
+    l.terms = vg_take(&l.size, n_sums * (uint64_t)n_windows(p) * sizeof(double));
+    l.partials = vg_take(&l.size, (uint64_t)VG_FLOAT_SSIM_SUMS * l.tiles[0] * l.tiles[1] * sizeof(double));
+    l.chunks = vg_take(&l.size, n_sums * n_chunks(p) * sizeof(VgOrderedChunk));
     return l;
 }
 

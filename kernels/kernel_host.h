@@ -78,6 +78,14 @@ static inline uint32_t vg_divide_up(uint64_t a, uint32_t b)
     return (uint32_t)((a + b - 1) / b);
 }
 
+/** Takes `size` bytes of work memory, of which `used` are taken; returns where they begin, a multiple of 256. */
+static inline uint64_t vg_take(uint64_t *used, uint64_t size)
+{
+    const uint64_t offset = *used;
+    *used += (size + 255) & ~(uint64_t)255;
+    return offset;
+}
+
 /** A one-dimensional launch. */
 static inline int vg_launch(const VgLauncher *launcher, const char *kernel, uint32_t blocks, uint32_t block,
                             uint32_t dynamic_shared, const void *args, size_t args_size)
