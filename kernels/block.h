@@ -57,6 +57,13 @@ GPU_FN uint32_t gpu_wave_scan32(uint32_t v)
     return v;
 }
 
+/** The first of the lanes of a ballot, of which there is one. */
+GPU_FN uint32_t gpu_first_lane(uint64_t lanes)
+{
+    const uint64_t below = (lanes & (0 - lanes)) - 1;
+    return gpu_popc32((uint32_t)below) + gpu_popc32((uint32_t)(below >> 32));
+}
+
 /** Sum of v over the threads before this one; that over all is stored to `total`. */
 GPU_FN uint32_t gpu_block_scan32(uint32_t v, uint32_t *total, const uint32_t block_size)
 {

@@ -20,7 +20,6 @@
 
 #define BLOCK VG_CAMBI_POOL_BLOCK
 #define CHUNK VG_CAMBI_CHUNK
-#define WORDS (CHUNK / 32) /* of a chunk's mask */
 
 /* Below 2^29, which is 2^53 units of 2^-24, nothing rounds. */
 #define EXACT_EXPONENT 28
@@ -64,6 +63,7 @@ GPU_FN void settle(const VgCambiPoolArgs *args, int s, uint64_t sum, uint64_t bi
         return;
     }
     state->phase = VG_CAMBI_SUM;
+    state->source = 0;
     if (scale->top == scale->n)
         return;
     state->phase = VG_CAMBI_PERMUTE;
@@ -71,7 +71,6 @@ GPU_FN void settle(const VgCambiPoolArgs *args, int s, uint64_t sum, uint64_t bi
     state->last = (int32_t)scale->n - 1;
     state->pivot = ((const GPU_GLOBAL float *)scale->values[0])[scale->top];
     state->pending = 0;
-    state->source = 0;
     state->parity = 0;
 }
 
@@ -292,6 +291,10 @@ GPU_KERNEL_RESIDENT(cambi_pool_select, VgCambiPoolArgs, VG_CAMBI_POOL_BLOCK, 3)
  * A round over places first .. last with the value at place k for a pivot: X are the places of values up to the pivot, from
  * the left, Y those of values from the pivot up, from the right. The first ones of X and Y change places with each other, as
  * long as X_m <= Y_m. Numbers of X and Y begin at 1.
+ *
+ * A chunk lists its X and its Y, both from the left. What stands before a chunk, or from it on, is known from a scan; so the
+ * place of a candidate with a given number is one search in the scan's result, of which each block has a table, and one look
+ * into a list.
  */
 
 #define NO_PLACE 0x7fffffff
@@ -299,7 +302,8 @@ GPU_KERNEL_RESIDENT(cambi_pool_select, VgCambiPoolArgs, VG_CAMBI_POOL_BLOCK, 3)
 /* The state as the threads of a pass see it. */
 typedef struct Round {
     uint64_t from, to; /* planes; `to` is written if a round is pending */
-    uint64_t old_candidates, old_masks, candidates, masks;
+    uint64_t old_lists, lists, old_sums, sums, counts;
+    uint32_t n_chunks;
     int32_t begin, end; /* places that matter; of a pending round: the first of those to be copied */
     int32_t old_first, old_last, exchanges, pending;
     int32_t first, last, find;
@@ -314,10 +318,12 @@ GPU_FN Round round_of(const VgCambiPoolScale *scale, int find)
 
     r.from = scale->values[source];
     r.to = scale->values[!source];
-    r.old_candidates = scale->candidates[parity];
-    r.old_masks = scale->masks[parity];
-    r.candidates = scale->candidates[!parity];
-    r.masks = scale->masks[!parity];
+    r.n_chunks = scale->n_chunks;
+    r.old_lists = scale->lists[parity];
+    r.lists = scale->lists[!parity];
+    r.old_sums = scale->sums[parity];
+    r.sums = scale->sums[!parity];
+    r.counts = scale->counts;
     r.pending = state->pending;
     r.old_first = state->old_first;
     r.old_last = state->old_last;
@@ -332,99 +338,119 @@ GPU_FN Round round_of(const VgCambiPoolScale *scale, int find)
     return r;
 }
 
-/* A mask's word: bit i is place 32 * word + i of the chunk. It was written as bytes, lowest first. */
-GPU_FN uint32_t mask_word(uint64_t masks, uint32_t n_chunks, int y, uint32_t chunk, uint32_t word)
+/* Sums of candidates of a range's chunks, `step` chunks apart, in shared memory; behind it how many there are. */
+typedef struct Table {
+    VgCambiCandidates *entries;
+    uint64_t all; /* VgCambiCandidates [n_chunks + 1]: of all chunks */
+    uint32_t low, high, step;
+} Table;
+
+GPU_FN Table table_of(uint64_t sums, int32_t first, int32_t last)
 {
-    return ((const GPU_GLOBAL uint32_t *)masks)[((uint64_t)(y ? n_chunks : 0) + chunk) * WORDS + word];
+    Table t;
+    t.entries = (VgCambiCandidates *)gpu_dynamic_shared();
+    t.all = sums;
+    t.low = (uint32_t)first / CHUNK;
+    t.high = (uint32_t)last / CHUNK;
+    t.step = (t.high + 1 - t.low + VG_CAMBI_TABLE - 1) / VG_CAMBI_TABLE;
+    return t;
 }
 
-GPU_FN uint32_t ballot_count(int p)
+GPU_FN uint32_t table_end(const Table *t)
 {
-    const uint64_t lanes = gpu_ballot(p);
-    return gpu_popc32((uint32_t)lanes) + gpu_popc32((uint32_t)(lanes >> 32));
+    return (t->high + 1 - t->low + t->step - 1) / t->step;
 }
 
-/* Number of candidates X before the chunk, or of Y from it on. */
-GPU_FN uint32_t candidates_of(uint64_t candidates, uint32_t chunk, int y)
+/* The block. */
+GPU_FN void load_table(const Table *t)
 {
-    const GPU_GLOBAL VgCambiCandidates *const c = (const GPU_GLOBAL VgCambiCandidates *)candidates + chunk;
-    return y ? c->y : c->x;
-}
+    const GPU_GLOBAL VgCambiCandidates *const all = (const GPU_GLOBAL VgCambiCandidates *)t->all;
+    const uint32_t n = table_end(t);
 
-/* One wave: the chunk of candidate m, which exists, among chunks low .. high: the last one with x < m, or y >= m. */
-GPU_FN uint32_t find_chunk(uint64_t candidates, int y, uint32_t m, uint32_t low, uint32_t high)
-{
-    while (low < high) {
-        const uint32_t step = (high - low) / gpu_wave() + 1, probe = low + gpu_lane() * step;
-        int before = 0;
-        if (probe <= high)
-            before = y ? candidates_of(candidates, probe, 1) >= m : candidates_of(candidates, probe, 0) < m;
-        const uint32_t n = ballot_count(before);
-        low += (n - 1) * step;
-        high = low + step - 1 < high ? low + step - 1 : high;
-    }
-    return low;
-}
-
-/*
- * The block: places of candidates m_first .. m_first + n - 1 of the other kind, into positions[]. All exist. Y are
- * found going left from the chunk of m_first, X going right: m grows either way.
- */
-GPU_FN void list_partners(const Round *r, uint32_t n_chunks, int y, uint32_t m_first, uint32_t n, uint32_t *positions)
-{
-    const uint32_t wave = gpu_wave(), n_waves = BLOCK / wave;
-    const uint32_t low = (uint32_t)r->old_first / CHUNK, high = (uint32_t)r->old_last / CHUNK;
-    uint32_t chunk = find_chunk(r->old_candidates, y, m_first, low, high);
-
-    gpu_barrier(); /* positions[] may still be read */
-    chunk += (y ? 0 - gpu_tid(0) / wave : gpu_tid(0) / wave);
-    GPU_ROLL
-    for (; chunk - low <= high - low; chunk += y ? 0 - n_waves : n_waves) {
-        /* Candidates of this chunk: those before it, up to how many there are with it. */
-        const uint32_t with_it = candidates_of(r->old_candidates, y ? chunk : chunk + 1, y);
-        uint32_t before = candidates_of(r->old_candidates, y ? chunk + 1 : chunk, y);
-        if (before >= m_first + n - 1)
-            break;
-        if (before == with_it)
-            continue;
-        GPU_ROLL
-        for (uint32_t i = 0; i < WORDS; i += wave) {
-            const uint32_t place = y ? WORDS - 1 - i - gpu_lane() : i + gpu_lane();
-            const uint32_t word = mask_word(r->old_masks, n_chunks, y, chunk, place);
-            const uint32_t own = gpu_popc32(word), sum = gpu_wave_scan32(own);
-            const uint32_t all = gpu_shfl_idx32(sum, wave - 1);
-            /* Number of the word's lowest bit, less m_first; numbers of Y fall from there on, those of X rise. */
-            const uint32_t lowest = y ? before + sum - m_first : before + sum - own + 1 - m_first;
-            const uint32_t base = chunk * CHUNK + 32 * place;
-            if (all <= wave) { /* few: one by one */
-                uint32_t at = lowest;
-                for (uint32_t rest = word; rest; rest &= rest - 1) {
-                    if (at < n)
-                        positions[at] = base + gpu_popc32((rest & (0u - rest)) - 1);
-                    at += y ? ~0u : 1;
-                }
-            } else { /* lanes begin at different bits, so that those with full words write to different banks */
-                GPU_ROLL
-                for (uint32_t k = 0; k < 32; k++) {
-                    const uint32_t bit = (k + gpu_lane()) % 32, below = gpu_popc32(word & ((1u << bit) - 1));
-                    const uint32_t at = y ? lowest - below : lowest + below;
-                    if ((word >> bit & 1) && at < n)
-                        positions[at] = base + bit;
-                }
-            }
-            before += all;
+    GPU_UNROLL
+    for (uint32_t k = 0; k < VG_CAMBI_TABLE / BLOCK; k++) {
+        const uint32_t i = k * BLOCK + gpu_tid(0);
+        if (i < n) {
+            t->entries[i].x = all[t->low + i * t->step].x;
+            t->entries[i].y = all[t->low + i * t->step].y;
         }
     }
     gpu_barrier();
 }
 
-/* Which of a thread's eight places from `place` on are candidates: X in the low byte, Y in the high one. */
+/* Candidates X before a chunk of the range or right behind it, or Y from it on. */
+GPU_FN uint32_t table_sum(const Table *t, int y, uint32_t chunk)
+{
+    if (t->step == 1 && chunk <= t->high)
+        return y ? t->entries[chunk - t->low].y : t->entries[chunk - t->low].x;
+    const GPU_GLOBAL VgCambiCandidates *const c = (const GPU_GLOBAL VgCambiCandidates *)t->all + chunk;
+    return y ? c->y : c->x;
+}
+
+GPU_FN int sum_before(uint32_t sum, int y, uint32_t m)
+{
+    return y ? sum >= m : sum < m;
+}
+
+/* The chunk of candidate m, which exists: the last one with fewer than m X before it, or with m or more Y from it on. */
+GPU_FN uint32_t find_chunk(const Table *t, int y, uint32_t m)
+{
+    uint32_t low = 0, high = table_end(t) - 1;
+
+    GPU_ROLL
+    while (low < high) {
+        const uint32_t middle = (low + high + 1) / 2;
+        const uint32_t sum = y ? t->entries[middle].y : t->entries[middle].x;
+        if (sum_before(sum, y, m))
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    uint32_t chunk = t->low + low * t->step;
+    GPU_ROLL
+    for (uint32_t i = 1; i < t->step && chunk < t->high && sum_before(table_sum(t, y, chunk + 1), y, m); i++)
+        chunk++;
+    return chunk;
+}
+
+#define FEW 4 /* steps that are quicker than a search */
+
+/* The same, to the left of or at the given chunk, which is that of an earlier candidate; ~0 if there is none. */
+GPU_FN uint32_t find_next_chunk(const Table *t, int y, uint32_t m, uint32_t chunk)
+{
+    if (chunk == ~0u)
+        return find_chunk(t, y, m);
+    GPU_ROLL
+    for (int i = 0; i < FEW; i++) {
+        if (sum_before(table_sum(t, y, chunk), y, m))
+            return chunk;
+        chunk--;
+    }
+    return find_chunk(t, y, m);
+}
+
+GPU_FN uint64_t list_of(uint64_t lists, uint32_t n_chunks, int y)
+{
+    return lists + (y ? (uint64_t)n_chunks * CHUNK * sizeof(uint16_t) : 0);
+}
+
+/* Place of candidate m, which is in the chunk. */
+GPU_FN uint32_t listed_place(const Table *t, uint64_t list, int y, uint32_t chunk, uint32_t m)
+{
+    const uint32_t sum = table_sum(t, y, chunk);
+    const uint32_t at = y ? sum - m : m - sum - 1;
+    return chunk * CHUNK + ((const GPU_GLOBAL uint16_t *)list)[(uint64_t)chunk * CHUNK + at];
+}
+
+#define EACH (CHUNK / BLOCK) /* values of a thread, side by side */
+
+/* Which of a thread's values from `place` on are candidates: X in the low byte, Y in the high one. */
 GPU_FN uint32_t classify(const float *v, int32_t place, int32_t first, int32_t last, float pivot)
 {
     uint32_t bits = 0;
 
     GPU_UNROLL
-    for (int i = 0; i < 8; i++)
+    for (int i = 0; i < EACH; i++)
         if (place + i >= first && place + i <= last)
             bits |= (v[i] <= pivot ? 1u << i : 0) | (v[i] >= pivot ? 256u << i : 0);
     return bits;
@@ -436,238 +462,272 @@ GPU_FN uint32_t count_both(uint32_t bits)
     return gpu_popc32(bits & 0xff) | gpu_popc32(bits & 0xff00) << 16;
 }
 
-/* Applies the pending round to a thread's values of the chunk. */
-GPU_FN void exchange(const Round *r, uint32_t n_chunks, uint32_t chunk, float *v, int32_t place)
+/* A thread's candidates X, or Y, take their partners' values. The first of them has number `number`. */
+GPU_FN void take_partners(const Round *r, const Table *t, int y, uint32_t bits, uint32_t number, float *v)
 {
-    uint32_t *const positions = (uint32_t *)gpu_dynamic_shared();
-    const GPU_GLOBAL float *const from = (const GPU_GLOBAL float *)r->from;
+    const uint64_t list = list_of(r->old_lists, r->n_chunks, !y);
+    uint32_t chunk = ~0u, places[EACH];
+
+    GPU_UNROLL
+    for (int i = 0; i < EACH; i++) {
+        places[i] = NO_PLACE;
+        if (!(bits >> i & 1))
+            continue;
+        if (number <= (uint32_t)r->exchanges) {
+            chunk = find_next_chunk(t, !y, number, chunk); /* partners of either kind lie ever further to the left */
+            places[i] = listed_place(t, list, !y, chunk, number);
+        }
+        number += y ? ~0u : 1;
+    }
+    GPU_UNROLL
+    for (int i = 0; i < EACH; i++)
+        if (places[i] != NO_PLACE)
+            v[i] = ((const GPU_GLOBAL float *)r->from)[places[i]];
+}
+
+/* Applies the pending round to a thread's values of the chunk. */
+GPU_FN void exchange(const Round *r, const Table *t, uint32_t chunk, float *v, int32_t place)
+{
+    if (chunk < t->low || chunk > t->high)
+        return;
     const uint32_t bits = classify(v, place, r->old_first, r->old_last, r->old_pivot);
-    const uint32_t exchanges = (uint32_t)r->exchanges;
-    const uint32_t x = candidates_of(r->old_candidates, chunk, 0), y = candidates_of(r->old_candidates, chunk, 1);
+    const uint32_t x = table_sum(t, 0, chunk), y = table_sum(t, 1, chunk), exchanges = (uint32_t)r->exchanges;
     uint32_t all;
     const uint32_t before = gpu_block_scan32(count_both(bits), &all, BLOCK);
-    const uint32_t all_x = all & 0xffff, all_y = all >> 16;
 
-    if (all_x && x < exchanges) {
-        const uint32_t n = all_x < exchanges - x ? all_x : exchanges - x;
-        uint32_t at = before & 0xffff; /* number, less x + 1 */
-        list_partners(r, n_chunks, 1, x + 1, n, positions);
-        GPU_UNROLL
-        for (int i = 0; i < 8; i++)
-            if (bits >> i & 1) {
-                if (at < n)
-                    v[i] = from[positions[at]];
-                at++;
-            }
-    }
-    if (all_y && y - all_y < exchanges) {
-        const uint32_t first = y - all_y + 1, n = y < exchanges ? all_y : exchanges - first + 1;
-        uint32_t at = y - (before >> 16) - first; /* number, less that of the chunk's last Y */
-        list_partners(r, n_chunks, 0, first, n, positions);
-        GPU_UNROLL
-        for (int i = 0; i < 8; i++)
-            if (bits >> i & 256) {
-                if (at < n)
-                    v[i] = from[positions[at]];
-                at--;
-            }
-    }
+    if ((all & 0xffff) && x < exchanges)
+        take_partners(r, t, 0, bits & 0xff, x + (before & 0xffff) + 1, v);
+    if (all >> 16 && y - (all >> 16) < exchanges)
+        take_partners(r, t, 1, bits >> 8, y - (before >> 16), v);
 }
 
 GPU_FN void load_values(uint64_t plane, uint32_t n, int32_t place, float *v)
 {
-    if ((uint32_t)place + 8 <= n) {
+    if ((uint32_t)place + EACH <= n) {
         gpu_read_floats(plane + (uint64_t)place * sizeof(float), v);
         gpu_read_floats(plane + (uint64_t)(place + 4) * sizeof(float), v + 4);
         return;
     }
     GPU_UNROLL
-    for (int i = 0; i < 8; i++)
+    for (int i = 0; i < EACH; i++)
         v[i] = (uint32_t)(place + i) < n ? ((const GPU_GLOBAL float *)plane)[place + i] : 0;
 }
 
 /* Places begin .. end only. */
 GPU_FN void store_values(uint64_t plane, int32_t begin, int32_t end, int32_t place, const float *v)
 {
-    if (place >= begin && place + 7 <= end) {
+    if (place >= begin && place + EACH - 1 <= end) {
         gpu_write_floats(plane + (uint64_t)place * sizeof(float), v);
         gpu_write_floats(plane + (uint64_t)(place + 4) * sizeof(float), v + 4);
         return;
     }
     GPU_UNROLL
-    for (int i = 0; i < 8; i++)
+    for (int i = 0; i < EACH; i++)
         if (place + i >= begin && place + i <= end)
             ((GPU_GLOBAL float *)plane)[place + i] = v[i];
+}
+
+/* A thread's candidates, from number `at` in the chunk, less 1, into the chunk's list in shared memory. */
+GPU_FN void list_in_order(uint16_t *list, uint32_t bits, uint32_t at)
+{
+    GPU_UNROLL
+    for (int i = 0; i < EACH; i++) {
+        if (bits >> i & 1)
+            list[at] = (uint16_t)(EACH * gpu_tid(0) + (uint32_t)i);
+        at += bits >> i & 1;
+    }
+}
+
+/* The block: a list of n places from shared memory to its place. What comes behind it there is never read. */
+GPU_FN void store_list(uint64_t list, uint32_t chunk, const uint16_t *from, uint32_t n)
+{
+    const uint32_t own = EACH * gpu_tid(0);
+    GpuWords words;
+
+    if (own >= n)
+        return;
+    GPU_UNROLL
+    for (uint32_t i = 0; i < 4; i++)
+        words.w[i] = from[own + 2 * i] | (uint32_t)from[own + 2 * i + 1] << 16;
+    gpu_store128(list + ((uint64_t)chunk * CHUNK + own) * sizeof(uint16_t), words);
+}
+
+/* Lists the chunk's candidates. */
+GPU_FN void list_candidates(const VgCambiPoolScale *scale, const Round *r, uint32_t chunk, const float *v,
+                            int32_t place)
+{
+    uint16_t *const xs = (uint16_t *)((VgCambiCandidates *)gpu_dynamic_shared() + VG_CAMBI_TABLE), *const ys =
+                                                                                                       xs + CHUNK;
+    const uint32_t bits = classify(v, place, r->first, r->last, r->pivot);
+    const int32_t top = (int32_t)scale->top - place;
+    uint32_t all;
+    const uint32_t before = gpu_block_scan32(count_both(bits), &all, BLOCK);
+
+    list_in_order(xs, bits & 0xff, before & 0xffff);
+    list_in_order(ys, bits >> 8, before >> 16);
+    if (top >= 0 && top < EACH) {
+        const uint32_t lower = count_both(bits & ((1u << top) - 1) * 257);
+        state_of(scale)->top_x = (before & 0xffff) + (lower & 0xffff);
+        state_of(scale)->top_y = (before >> 16) + (lower >> 16);
+    }
+    gpu_barrier();
+    store_list(list_of(r->lists, r->n_chunks, 0), chunk, xs, all & 0xffff);
+    store_list(list_of(r->lists, r->n_chunks, 1), chunk, ys, all >> 16);
+    if (gpu_tid(0) == 0)
+        ((GPU_GLOBAL uint32_t *)r->counts)[chunk] = all;
 }
 
 /* A pass: applies the pending round, if there is one, and finds the candidates of the next. */
 GPU_FN void pass(const VgCambiPoolScale *scale, const Round *r, uint32_t block, uint32_t n_blocks)
 {
-    const uint32_t last_chunk = (uint32_t)r->end / CHUNK;
+    const uint32_t last_chunk = (uint32_t)r->end / CHUNK, own = EACH * gpu_tid(0);
+    const Table t = table_of(r->old_sums, r->old_first, r->old_last);
+    uint32_t c = (uint32_t)r->begin / CHUNK + block;
+    float v[EACH], next[EACH];
 
+    if (c > last_chunk)
+        return;
+    load_values(r->from, scale->n, (int32_t)(c * CHUNK + own), next);
+    if (r->pending && r->exchanges)
+        load_table(&t);
     GPU_ROLL
-    for (uint32_t c = (uint32_t)r->begin / CHUNK + block; c <= last_chunk; c += n_blocks) {
-        const int32_t place = (int32_t)(c * CHUNK + 8 * gpu_tid(0));
-        float v[8];
-        uint32_t all;
+    for (; c <= last_chunk; c += n_blocks) {
+        const int32_t begin = (int32_t)(c * CHUNK), place = begin + (int32_t)own;
 
-        load_values(r->from, scale->n, place, v);
-        if (r->pending) {
-            if (r->exchanges)
-                exchange(r, scale->n_chunks, c, v, place);
+        GPU_UNROLL
+        for (int i = 0; i < EACH; i++)
+            v[i] = next[i];
+        if (c + n_blocks <= last_chunk)
+            load_values(r->from, scale->n, place + (int32_t)(n_blocks * CHUNK), next);
+        if (r->pending && r->exchanges)
+            exchange(r, &t, c, v, place);
+        if (r->pending)
             store_values(r->to, r->begin, r->end, place, v);
-        }
-        if (!r->find || (int32_t)(c * CHUNK) > r->last || (int32_t)(c * CHUNK) + CHUNK <= r->first)
-            continue;
-        const uint32_t bits = classify(v, place, r->first, r->last, r->pivot);
-        GPU_GLOBAL uint8_t *const masks = (GPU_GLOBAL uint8_t *)r->masks;
-        masks[c * (CHUNK / 8) + gpu_tid(0)] = (uint8_t)bits;
-        masks[(uint64_t)(scale->n_chunks + c) * (CHUNK / 8) + gpu_tid(0)] = (uint8_t)(bits >> 8);
-        gpu_block_scan32(count_both(bits), &all, BLOCK);
-        if (gpu_tid(0) == 0) {
-            GPU_GLOBAL VgCambiCandidates *const its = (GPU_GLOBAL VgCambiCandidates *)r->candidates + c;
-            its->x = all & 0xffff;
-            its->y = all >> 16;
-        }
+        if (r->find && begin <= r->last && begin + CHUNK > r->first)
+            list_candidates(scale, r, c, v, place);
     }
 }
 
 /* ---- Decisions ----------------------------------------------------------------------------------------------------- */
 
-/* What a decision is made from: candidates of places first .. last of a plane. */
-typedef struct Decision {
-    uint64_t candidates, masks, values;
-    uint32_t n_chunks, low, high; /* chunks of the plane; first and last one of the range */
-    uint32_t all_x, all_y;
-} Decision;
-
-/* The block: numbers of candidates become sums of them. Gives the chunk in which X_m <= Y_m ends to hold. */
-GPU_FN uint32_t scan_candidates(Decision *d)
+/* The block: sums of candidates from the chunks' counts. Gives the chunk in which X_m <= Y_m ends to hold. */
+GPU_FN uint32_t scan_counts(const Table *t, uint64_t counts_address, uint32_t *all_x, uint32_t *all_y)
 {
     GPU_SHARED uint32_t turning;
-    GPU_GLOBAL VgCambiCandidates *const c = (GPU_GLOBAL VgCambiCandidates *)d->candidates;
-    const uint32_t each = (d->high - d->low + BLOCK) / BLOCK;
-    const uint32_t first = d->low + gpu_tid(0) * each;
-    uint32_t x = 0, y = 0;
+    const GPU_GLOBAL uint32_t *const counts = (const GPU_GLOBAL uint32_t *)counts_address;
+    GPU_GLOBAL VgCambiCandidates *const sums = (GPU_GLOBAL VgCambiCandidates *)t->all;
+    const uint32_t each = (t->high - t->low + BLOCK) / BLOCK, first = t->low + gpu_tid(0) * each;
+    const uint32_t end = first + each < t->high + 1 ? first + each : t->high + 1;
+    uint32_t x = 0, y = 0, n[4];
 
-    for (uint32_t i = first; i < first + each && i <= d->high; i++) {
-        x += c[i].x;
-        y += c[i].y;
+    GPU_ROLL
+    for (uint32_t c = first; c < end; c += 4) {
+        GPU_UNROLL
+        for (uint32_t i = 0; i < 4; i++)
+            n[i] = c + i < end ? counts[c + i] : 0;
+        GPU_UNROLL
+        for (uint32_t i = 0; i < 4; i++) {
+            x += n[i] & 0xffff;
+            y += n[i] >> 16;
+        }
     }
-    x = gpu_block_scan32(x, &d->all_x, BLOCK);
-    y = gpu_block_scan32(y, &d->all_y, BLOCK);
-    y = d->all_y - y;
-    for (uint32_t i = first; i < first + each && i <= d->high; i++) {
-        const uint32_t next_x = x + c[i].x, next_y = y - c[i].y;
-        c[i].x = x;
-        c[i].y = y;
+    x = gpu_block_scan32(x, all_x, BLOCK);
+    y = gpu_block_scan32(y, all_y, BLOCK);
+    y = *all_y - y;
+    GPU_ROLL
+    for (uint32_t c = first; c < end; c++) {
+        const uint32_t own = each <= 4 ? n[0] : counts[c];
+        n[0] = n[1], n[1] = n[2], n[2] = n[3];
+        const uint32_t next_x = x + (own & 0xffff), next_y = y - (own >> 16);
+        sums[c].x = x;
+        sums[c].y = y;
+        if ((c - t->low) % t->step == 0) {
+            t->entries[(c - t->low) / t->step].x = x;
+            t->entries[(c - t->low) / t->step].y = y;
+        }
         if (y >= x && next_y < next_x)
-            turning = i;
+            turning = c;
         x = next_x;
         y = next_y;
     }
     if (gpu_tid(0) == 0) {
-        c[d->high + 1].x = d->all_x;
-        c[d->high + 1].y = 0;
+        sums[t->high + 1].x = *all_x;
+        sums[t->high + 1].y = 0;
     }
     gpu_barrier();
     return turning;
 }
 
-/* The block: the largest m with X_m <= Y_m, that is, with m or more Y from X_m on. */
-GPU_FN uint32_t count_exchanges(const Decision *d, uint32_t chunk)
+/* The block: the largest m with X_m <= Y_m, that is, with m or more Y from X_m on. `n` is the chunk's counts. */
+GPU_FN uint32_t count_exchanges(const Table *t, const Round *r, uint32_t chunk)
 {
-    const GPU_GLOBAL uint8_t *const masks = (const GPU_GLOBAL uint8_t *)d->masks;
-    const uint32_t bits = masks[chunk * (CHUNK / 8) + gpu_tid(0)] |
-                          (uint32_t)masks[(uint64_t)(d->n_chunks + chunk) * (CHUNK / 8) + gpu_tid(0)] << 8;
-    uint32_t all, n = 0;
-    const uint32_t before = gpu_block_scan32(count_both(bits), &all, BLOCK);
-    uint32_t x = candidates_of(d->candidates, chunk, 0) + (before & 0xffff);
-    uint32_t y = candidates_of(d->candidates, chunk, 1) - (before >> 16);
+    const uint32_t x = table_sum(t, 0, chunk), y = table_sum(t, 1, chunk);
+    const uint32_t n = ((const GPU_GLOBAL uint32_t *)r->counts)[chunk], n_x = n & 0xffff, n_y = n >> 16;
+    const GPU_GLOBAL uint16_t *const xs =
+        (const GPU_GLOBAL uint16_t *)list_of(r->lists, r->n_chunks, 0) + (uint64_t)chunk * CHUNK;
+    const GPU_GLOBAL uint16_t *const ys =
+        (const GPU_GLOBAL uint16_t *)list_of(r->lists, r->n_chunks, 1) + (uint64_t)chunk * CHUNK;
+    uint32_t all, held = 0;
 
     GPU_UNROLL
-    for (int i = 0; i < 8; i++) {
-        x += bits >> i & 1;
-        n += (bits >> i & 1) && y >= x;
-        y -= bits >> i & 256 ? 1 : 0;
+    for (uint32_t k = 0; k < EACH; k++) {
+        const uint32_t i = k * BLOCK + gpu_tid(0), m = x + i + 1; /* X_m is xs[i] */
+        if (i < n_x && m <= y - n_y)
+            held++;
+        else if (i < n_x && m <= y)
+            held += xs[i] <= ys[y - m];
     }
-    gpu_block_scan32(n, &all, BLOCK);
-    return candidates_of(d->candidates, chunk, 0) + all;
+    gpu_block_scan32(held, &all, BLOCK);
+    return x + all;
 }
 
-/* One wave: the place of candidate m; beyond the range if there is none. */
-GPU_FN int32_t place_of(const Decision *d, int y, uint32_t m)
+/* What a decision asks for, a thread a place: X_m, X_m+1, Y_m, Y_m+1, and where the next pivot stands before the round. */
+GPU_FN int32_t place_asked(const Table *t, const Round *r, uint32_t asked, uint32_t m, uint32_t all_x, uint32_t all_y,
+                           const VgCambiPoolScale *scale)
 {
-    if (m > (y ? d->all_y : d->all_x))
+    int y = asked >= 2;
+    uint32_t number = m + asked % 2;
+
+    if (asked == 4) {
+        const uint32_t chunk = scale->top / CHUNK;
+        const uint32_t top_x = table_sum(t, 0, chunk) + state_of(scale)->top_x + 1;
+        const uint32_t top_y = table_sum(t, 1, chunk) - state_of(scale)->top_y;
+        if (top_x > m && top_y > m)
+            return (int32_t)scale->top;
+        y = top_x <= m; /* X number top_x takes the value of Y number top_x */
+        number = y ? top_x : top_y;
+    }
+    if (number > (y ? all_y : all_x))
         return y ? -1 : NO_PLACE;
-    const uint32_t chunk = find_chunk(d->candidates, y, m, d->low, d->high);
-    const uint32_t sum_before = candidates_of(d->candidates, chunk, y);
-    uint32_t wanted = y ? sum_before - m + 1 : m - sum_before; /* number in the chunk, from the left */
-    int32_t place = 0;
-
-    GPU_ROLL
-    for (uint32_t i = 0; i < WORDS; i += gpu_wave()) {
-        uint32_t word = mask_word(d->masks, d->n_chunks, y, chunk, i + gpu_lane());
-        const uint32_t own = gpu_popc32(word), sum = gpu_wave_scan32(own);
-        const int here = sum - own < wanted && wanted <= sum;
-        if (here) {
-            for (uint32_t k = sum - own + 1; k < wanted; k++)
-                word &= word - 1;
-            place = (int32_t)(chunk * CHUNK + 32 * (i + gpu_lane()) + gpu_popc32((word & (0u - word)) - 1));
-        }
-        const uint64_t lanes = gpu_ballot(here), below = (lanes & (0 - lanes)) - 1;
-        if (lanes)
-            return (int32_t)gpu_shfl_idx32((uint32_t)place,
-                                           gpu_popc32((uint32_t)below) + gpu_popc32((uint32_t)(below >> 32)));
-        wanted -= gpu_shfl_idx32(sum, gpu_wave() - 1);
-    }
-    return place;
-}
-
-/* One wave: candidates of the chunk of a place that lie before it. */
-GPU_FN uint32_t count_before(const Decision *d, int y, uint32_t place)
-{
-    uint32_t n = 0;
-
-    GPU_ROLL
-    for (uint32_t i = gpu_lane(); i < WORDS; i += gpu_wave()) {
-        const uint32_t word = mask_word(d->masks, d->n_chunks, y, place / CHUNK, i), at = place % CHUNK;
-        const uint32_t mask = i < at / 32 ? ~0u : i == at / 32 ? (1u << at % 32) - 1 : 0;
-        n += gpu_popc32(word & mask);
-    }
-    return gpu_shfl_idx32(gpu_wave_scan32(n), gpu_wave() - 1);
-}
-
-/* One wave: where the value that the round leaves at a candidate's place stands before it. The pivot's is both X and Y. */
-GPU_FN int32_t origin_of(const Decision *d, uint32_t place, uint32_t exchanges)
-{
-    const uint32_t x = candidates_of(d->candidates, place / CHUNK, 0) + count_before(d, 0, place) + 1;
-    const uint32_t y = candidates_of(d->candidates, place / CHUNK, 1) - count_before(d, 1, place);
-
-    if (x <= exchanges)
-        return place_of(d, 1, x);
-    return y <= exchanges ? place_of(d, 0, y) : (int32_t)place;
+    return (int32_t)listed_place(t, list_of(r->lists, r->n_chunks, y), y, find_chunk(t, y, number), number);
 }
 
 /* The block, after a pass that looked for candidates: decides the round. */
 GPU_FN void decide(const VgCambiPoolScale *scale, const Round *r)
 {
-    GPU_SHARED int32_t places[5]; /* X_m, X_m+1, Y_m, Y_m+1, the next pivot's */
+    GPU_SHARED int32_t places[5];
+    GPU_SHARED float next_pivot;
     GPU_GLOBAL VgCambiPoolState *const state = state_of(scale);
     const int32_t top = (int32_t)scale->top;
-    Decision d;
+    const uint32_t size = (uint32_t)(r->last - r->first + 1);
+    const Table t = table_of(r->sums, r->first, r->last);
+    uint32_t all_x, all_y;
+    const uint32_t chunk = scan_counts(&t, r->counts, &all_x, &all_y);
 
-    d.candidates = r->candidates;
-    d.masks = r->masks;
-    d.n_chunks = scale->n_chunks;
-    d.low = (uint32_t)r->first / CHUNK;
-    d.high = (uint32_t)r->last / CHUNK;
-    const uint32_t chunk = scan_candidates(&d), m = count_exchanges(&d, chunk);
-    GPU_ROLL
-    for (uint32_t q = gpu_tid(0) / gpu_wave(); q < 5; q += BLOCK / gpu_wave()) {
-        const int32_t place = q < 4 ? place_of(&d, q >= 2, m + q % 2) : origin_of(&d, (uint32_t)top, m);
-        if (gpu_lane() == 0)
-            places[q] = place;
+    if (all_x == size && all_y == size) { /* nothing but the pivot: no round changes anything */
+        if (gpu_tid(0) == 0) {
+            state->first = top;
+            state->last = top;
+            state->phase = VG_CAMBI_SUM;
+        }
+        return;
+    }
+    const uint32_t m = count_exchanges(&t, r, chunk);
+    if (gpu_tid(0) < 5) {
+        const int32_t place = place_asked(&t, r, gpu_tid(0), m, all_x, all_y, scale);
+        places[gpu_tid(0)] = place;
+        if (gpu_tid(0) == 4)
+            next_pivot = ((const GPU_GLOBAL float *)(r->pending ? r->to : r->from))[place];
     }
     gpu_barrier();
     if (gpu_tid(0))
@@ -682,48 +742,51 @@ GPU_FN void decide(const VgCambiPoolScale *scale, const Round *r)
     state->old_pivot = r->pivot;
     state->exchanges = (int32_t)m;
     state->pending = 1;
-    state->pivot = ((const GPU_GLOBAL float *)(r->pending ? r->to : r->from))[places[4]];
+    state->pivot = next_pivot;
     if (j < top)
         state->first = i;
     if (top < i)
         state->last = j;
+    /* A range of nothing but the least or the largest value of all is like one of one value. */
+    if (j < top ? all_y == size : top < i && all_x == size) {
+        state->first = top;
+        state->last = top;
+    }
 }
 
 /* The block that sees all of a pass: what comes next. */
 GPU_FN void advance(const VgCambiPoolScale *scale, const Round *r)
 {
     GPU_GLOBAL VgCambiPoolState *const state = state_of(scale);
-    const int second = (r->from == scale->values[1]) != r->pending; /* where the values are now */
 
     if (gpu_tid(0) == 0) {
-        state->source = second;
-        state->pending = 0;
-        if (r->pending)
+        if (r->pending) {
+            state->source = !state->source;
             state->away = r->old_first;
+        }
+        state->pending = 0;
         if (r->find)
             state->parity = !state->parity;
-        else if (r->first >= r->last && !second)
+        else if (r->first >= r->last)
             state->phase = VG_CAMBI_SUM;
-        else if (r->first >= r->last) {
-            state->pending = 1; /* back to the first plane */
-            state->exchanges = 0;
-        }
     }
     if (r->find)
         decide(scale, r);
 }
 
+/* The scales' rounds, one behind the other. */
 GPU_KERNEL_RESIDENT(cambi_pool_round, VgCambiPoolArgs, VG_CAMBI_POOL_BLOCK, 2)
 {
-    const Part part = part_of_block(&args);
-    const VgCambiPoolScale *const scale = &args.scales[part.scale];
-
-    if (state_of(scale)->phase != VG_CAMBI_PERMUTE)
-        return;
-    const Round r = round_of(scale, (int)args.find);
-    pass(scale, &r, part.block, part.n_blocks);
-    if (gpu_last_block(scale->state + offsetof(VgCambiPoolState, round_blocks), part.n_blocks))
-        advance(scale, &r);
+    GPU_ROLL
+    for (int s = 0; s < VG_CAMBI_SCALES; s++) {
+        const VgCambiPoolScale *const scale = &args.scales[s];
+        if (!scale->spread || state_of(scale)->phase != VG_CAMBI_PERMUTE)
+            continue;
+        const Round r = round_of(scale, (int)args.find);
+        pass(scale, &r, gpu_bid(0), gpu_grid(0));
+        if (gpu_last_block(scale->state + offsetof(VgCambiPoolState, round_blocks), gpu_grid(0)))
+            advance(scale, &r);
+    }
 }
 
 /* ---- The rest of the permutation, by one block -------------------------------------------------------------------- */
@@ -734,8 +797,8 @@ typedef struct Range {
 } Range;
 
 /* The candidates of the range, as far as they can change places, in order of their numbers. */
-GPU_FN void list_candidates(const float *v, Range range, float pivot, uint16_t *xs, uint16_t *ys, uint32_t *all_x,
-                            uint32_t *all_y)
+GPU_FN void list_in_shared(const float *v, Range range, float pivot, uint16_t *xs, uint16_t *ys, uint32_t *all_x,
+                           uint32_t *all_y)
 {
     const int32_t each = (range.last - range.first + BLOCK) / BLOCK;
     const int32_t first = range.first + (int32_t)gpu_tid(0) * each;
@@ -770,7 +833,14 @@ GPU_FN void shared_round(float *v, Range *range, int32_t top, uint16_t *xs, uint
 {
     uint32_t all_x, all_y;
 
-    list_candidates(v, *range, v[top], xs, ys, &all_x, &all_y);
+    const Range now = *range;
+    list_in_shared(v, now, v[top], xs, ys, &all_x, &all_y);
+    if (all_x == (uint32_t)(now.last - now.first + 1) && all_y == all_x) { /* nothing but the pivot */
+        if (gpu_tid(0) == 0)
+            range->first = now.last;
+        gpu_barrier();
+        return;
+    }
     const uint32_t both = all_x < all_y ? all_x : all_y;
     GPU_ROLL
     for (uint32_t m = gpu_tid(0); m < both && m + 1 < VG_CAMBI_FINISH_LIST; m += BLOCK) { /* numbers less 1 */
@@ -797,22 +867,17 @@ GPU_FN void shared_round(float *v, Range *range, int32_t top, uint16_t *xs, uint
     gpu_barrier();
 }
 
-/* Rounds of a range that fits; then everything is in the first plane. */
+/* Rounds of a range that fits. */
 GPU_FN void permute_in_shared(const VgCambiPoolScale *scale, const Round *r)
 {
     GPU_SHARED Range range;
     float *const v = (float *)gpu_dynamic_shared();
     uint16_t *const xs = (uint16_t *)(v + VG_CAMBI_FINISH_VALUES), *const ys = xs + VG_CAMBI_FINISH_LIST;
-    const GPU_GLOBAL float *const from = (const GPU_GLOBAL float *)r->from;
-    GPU_GLOBAL float *const to = (GPU_GLOBAL float *)scale->values[0];
+    GPU_GLOBAL float *const plane = (GPU_GLOBAL float *)r->from;
     const int32_t top = (int32_t)scale->top, n = r->last - r->first + 1;
-    const int second = r->from == scale->values[1];
 
     for (int32_t i = (int32_t)gpu_tid(0); i < n; i += BLOCK)
-        v[i] = from[r->first + i];
-    if (second)
-        for (int32_t i = state_of(scale)->away + (int32_t)gpu_tid(0); i < top; i += BLOCK)
-            to[i] = from[i];
+        v[i] = plane[r->first + i];
     if (gpu_tid(0) == 0) {
         range.first = 0;
         range.last = n - 1;
@@ -822,7 +887,7 @@ GPU_FN void permute_in_shared(const VgCambiPoolScale *scale, const Round *r)
     while (range.first < range.last)
         shared_round(v, &range, top - r->first, xs, ys);
     for (int32_t i = (int32_t)gpu_tid(0); i < n && r->first + i < top; i += BLOCK)
-        to[r->first + i] = v[i];
+        plane[r->first + i] = v[i];
 }
 
 GPU_FN void permute(const VgCambiPoolScale *scale)
@@ -849,24 +914,28 @@ GPU_FN void permute(const VgCambiPoolScale *scale)
 
 GPU_FN GpuOrdered ordered_of_scale(const VgCambiPoolScale *scale)
 {
+    const GPU_GLOBAL VgCambiPoolState *const state = state_of(scale);
     GpuOrdered o;
+
     o.terms = scale->values[0];
+    o.second = scale->values[1];
+    o.away = state->source ? state->away : (int64_t)scale->n;
     o.chunks = scale->ordered;
     o.n = scale->top;
     o.n_chunks = scale->n_ordered;
     return o;
 }
 
-/* One block, when all runs are there. */
+/* One block, when all grouped runs are there. */
 GPU_FN void store_ordered_sum(const VgCambiPoolArgs *args, int s)
 {
     const GpuOrdered o = ordered_of_scale(&args->scales[s]);
 
-    gpu_ordered_group(&o, BLOCK);
+    gpu_ordered_groups(&o, BLOCK);
     gpu_barrier();
     if (gpu_tid(0) >= gpu_wave())
         return;
-    const double sum = gpu_ordered_fold_groups(&o, 1);
+    const double sum = gpu_ordered_fold(&o, 1, 1);
     if (gpu_tid(0) == 0)
         ((GPU_GLOBAL double *)args->sums)[s] = sum;
 }
@@ -884,7 +953,7 @@ GPU_KERNEL(cambi_pool_finish, VgCambiPoolArgs, VG_CAMBI_POOL_BLOCK)
     gpu_barrier();
     gpu_ordered_exponents(&o, EXACT_EXPONENT, BLOCK);
     gpu_barrier();
-    gpu_ordered_runs(&o, 1, 0, 1, BLOCK);
+    gpu_ordered_grouped_runs(&o, 1, 0, 1, BLOCK);
     gpu_barrier();
     store_ordered_sum(&args, s);
 }
@@ -893,10 +962,10 @@ GPU_KERNEL_RESIDENT(cambi_pool_chunks, VgCambiPoolArgs, VG_CAMBI_POOL_BLOCK, 2)
 {
     const Part part = part_of_block(&args);
     const VgCambiPoolScale *const scale = &args.scales[part.scale];
-    const GpuOrdered o = ordered_of_scale(scale);
 
     if (state_of(scale)->phase != VG_CAMBI_SUM)
         return;
+    const GpuOrdered o = ordered_of_scale(scale);
     gpu_ordered_sums(&o, 1, part.block, part.n_blocks, BLOCK);
     if (gpu_last_block(scale->state + offsetof(VgCambiPoolState, chunk_blocks), part.n_blocks))
         gpu_ordered_exponents(&o, EXACT_EXPONENT, BLOCK);
@@ -906,18 +975,19 @@ GPU_KERNEL_RESIDENT(cambi_pool_ordered, VgCambiPoolArgs, VG_CAMBI_POOL_BLOCK, 2)
 {
     const Part part = part_of_block(&args);
     const VgCambiPoolScale *const scale = &args.scales[part.scale];
-    const GpuOrdered o = ordered_of_scale(scale);
 
     if (state_of(scale)->phase != VG_CAMBI_SUM)
         return;
-    gpu_ordered_runs(&o, 1, part.block, part.n_blocks, BLOCK);
+    const GpuOrdered o = ordered_of_scale(scale);
+    gpu_ordered_grouped_runs(&o, 1, part.block, part.n_blocks, BLOCK);
     if (gpu_last_block(scale->state + offsetof(VgCambiPoolState, ordered_blocks), part.n_blocks))
         store_ordered_sum(&args, part.scale);
 }
 
 #undef BLOCK
 #undef CHUNK
-#undef WORDS
+#undef EACH
 #undef EXACT_EXPONENT
 #undef AHEAD
 #undef NO_PLACE
+#undef FEW

@@ -36,8 +36,9 @@ typedef struct VgCambiTotals {
 /* Permutation: values of a chunk, eight to a thread. */
 #define VG_CAMBI_CHUNK (8 * VG_CAMBI_POOL_BLOCK)
 
-/* Bytes of shared memory for the places of a chunk's partners. */
-#define VG_CAMBI_ROUND_SHARED (4 * VG_CAMBI_CHUNK)
+/* Sums of candidates that are kept in shared memory: of all chunks of 4K, or of every few of larger planes. */
+#define VG_CAMBI_TABLE        2048
+#define VG_CAMBI_ROUND_SHARED (8 * VG_CAMBI_TABLE + 4 * VG_CAMBI_CHUNK) /* and a chunk's lists */
 
 /* A range of so many values is permuted in shared memory: the values and two lists of places. At most half of the values
    change places with the other half, or one with itself; the lists have the next candidate, too. */
@@ -48,7 +49,7 @@ typedef struct VgCambiTotals {
 /** What is still to be done for a scale. */
 enum { VG_CAMBI_DONE, VG_CAMBI_SELECT, VG_CAMBI_PERMUTE, VG_CAMBI_SUM };
 
-/** Of a chunk: numbers of candidates in it; after their scan, of X before it and of Y from it on. */
+/** Of a chunk: numbers of candidates X before it and of Y from it on. */
 typedef struct VgCambiCandidates {
     uint32_t x, y;
 } VgCambiCandidates;
@@ -75,20 +76,22 @@ typedef struct VgCambiPoolState {
     int32_t exchanges;           /* of that round */
     int32_t pending;             /* whether there is such a round */
     int32_t source;              /* which of the two planes has the range's values */
-    int32_t away;           /* first of the values that are in their place but in the second plane, if that is source */
-    int32_t parity;         /* which of the two sets of candidates is that of the round */
+    int32_t away;   /* first of the values that the second plane has, if that is source; the others are in the first */
+    int32_t parity; /* which of the two sets of candidates is that of the round */
     float old_pivot, pivot; /* of the round and of the next one */
+    uint32_t top_x, top_y;  /* candidates of the next pivot's chunk that lie before its place */
     uint32_t reserved;
 } VgCambiPoolState;
 
 typedef struct VgCambiPoolScale {
-    uint64_t values[2];     /* float [n]: the plane, and room for another */
-    uint64_t candidates[2]; /* VgCambiCandidates [n_chunks + 1] */
-    uint64_t masks[2];      /* a bit for each value of n_chunks chunks: whether it is an X; then, whether it is a Y */
-    uint64_t ordered;       /* VgOrderedChunk [n_ordered] */
-    uint64_t high, low;     /* uint32_t [VG_CAMBI_HIGH_BINS], [VG_CAMBI_LOW_BINS]: zero between frames */
-    uint64_t state;         /* VgCambiPoolState */
-    uint32_t n, top;        /* values; how many are summed */
+    uint64_t values[2]; /* float [n]: the plane, and room for another */
+    uint64_t sums[2];   /* VgCambiCandidates [n_chunks + 1] */
+    uint64_t lists[2];  /* uint16_t [2][n_chunks][VG_CAMBI_CHUNK]: places in their chunk of X, from the left; of Y */
+    uint64_t counts;    /* uint32_t [n_chunks]: numbers of X and Y in the lower and the upper half */
+    uint64_t ordered;   /* VgOrderedChunk [n_ordered] */
+    uint64_t high, low; /* uint32_t [VG_CAMBI_HIGH_BINS], [VG_CAMBI_LOW_BINS]: zero between frames */
+    uint64_t state;     /* VgCambiPoolState */
+    uint32_t n, top;    /* values; how many are summed */
     uint32_t n_chunks, n_ordered;
     uint32_t in_order; /* the sum is made in order without a test of whether it matters */
     uint32_t spread;   /* the permutation is begun by cambi_pool_round */

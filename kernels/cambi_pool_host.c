@@ -49,9 +49,10 @@ static Layout layout_of(const VgCambiParams *p)
         const uint32_t n_chunks = vg_divide_up(n, VG_CAMBI_CHUNK);
         scale->values[1] = vg_take(&l.size, n * sizeof(float));
         for (int i = 0; i < 2; i++) {
-            scale->candidates[i] = vg_take(&l.size, (n_chunks + 1) * sizeof(VgCambiCandidates));
-            scale->masks[i] = vg_take(&l.size, (uint64_t)n_chunks * VG_CAMBI_CHUNK / 8 * 2);
+            scale->sums[i] = vg_take(&l.size, (n_chunks + 1) * sizeof(VgCambiCandidates));
+            scale->lists[i] = vg_take(&l.size, (uint64_t)n_chunks * VG_CAMBI_CHUNK * 2 * sizeof(uint16_t));
         }
+        scale->counts = vg_take(&l.size, n_chunks * sizeof(uint32_t));
         scale->ordered = vg_take(&l.size, vg_divide_up(n, VG_ORDERED_CHUNK) * sizeof(VgOrderedChunk));
     }
     return l;
@@ -60,6 +61,13 @@ static Layout layout_of(const VgCambiParams *p)
 size_t vg_cambi_pool_work_size(const VgCambiParams *params)
 {
     return (size_t)layout_of(params).size;
+}
+
+void vg_cambi_pool_planes(const VgCambiParams *params, int scale, uint64_t *state, uint64_t *second)
+{
+    const Layout l = layout_of(params);
+    *state = l.scales[scale].state;
+    *second = l.scales[scale].values[1];
 }
 
 int vg_cambi_pool_plan(const VgCambiParams *params, const VgLauncher *launcher, uint64_t work)
@@ -78,9 +86,10 @@ static void set_scales(VgCambiPoolArgs *args, const VgCambiParams *p, int side, 
         scale->values[0] = values[s];
         scale->values[1] += work;
         for (int i = 0; i < 2; i++) {
-            scale->candidates[i] += work;
-            scale->masks[i] += work;
+            scale->sums[i] += work;
+            scale->lists[i] += work;
         }
+        scale->counts += work;
         scale->ordered += work;
         scale->high += work;
         scale->low += work;
@@ -107,14 +116,20 @@ static int launch(const VgLauncher *launcher, const char *kernel, VgCambiPoolArg
     return vg_launch(launcher, kernel, blocks, VG_CAMBI_POOL_BLOCK, shared, args, sizeof(*args));
 }
 
+/* The blocks of a round go through all scales. */
+static int launch_round(const VgLauncher *launcher, const VgCambiPoolArgs *args)
+{
+    uint32_t n = 0;
+
+    for (int s = 0; s < VG_CAMBI_SCALES; s++)
+        n += args->scales[s].spread ? args->scales[s].n_chunks : 0;
+    return vg_launch(launcher, "cambi_pool_round", n < MOST_BLOCKS ? n : MOST_BLOCKS, VG_CAMBI_POOL_BLOCK,
+                     VG_CAMBI_ROUND_SHARED, args, sizeof(*args));
+}
+
 static uint32_t bins_pieces(const VgCambiPoolScale *scale)
 {
     return vg_divide_up(scale->n, VG_CAMBI_BINS_VALUES);
-}
-
-static uint32_t round_pieces(const VgCambiPoolScale *scale)
-{
-    return scale->spread ? scale->n_chunks : 0;
 }
 
 static uint32_t finish_pieces(const VgCambiPoolScale *scale)
@@ -123,9 +138,14 @@ static uint32_t finish_pieces(const VgCambiPoolScale *scale)
     return 1;
 }
 
-static uint32_t ordered_pieces(const VgCambiPoolScale *scale)
+static uint32_t chunks_pieces(const VgCambiPoolScale *scale)
 {
     return vg_divide_up(scale->n_ordered, VG_CAMBI_POOL_BLOCK / 32);
+}
+
+static uint32_t ordered_pieces(const VgCambiPoolScale *scale)
+{
+    return vg_divide_up(scale->n_ordered, 32);
 }
 
 int vg_cambi_pool_enqueue(const VgCambiParams *params, int side, const VgLauncher *launcher,
@@ -150,12 +170,12 @@ int vg_cambi_pool_enqueue(const VgCambiParams *params, int side, const VgLaunche
     /* The first pass only finds candidates, the last one leaves the next round to the kernel behind it. */
     for (uint32_t pass = 0; !err && args.scales[0].spread && pass <= t->rounds; pass++) {
         args.find = pass < t->rounds;
-        err = launch(launcher, "cambi_pool_round", &args, round_pieces, MOST_BLOCKS, VG_CAMBI_ROUND_SHARED);
+        err = launch_round(launcher, &args);
     }
     if (!err)
         err = launch(launcher, "cambi_pool_finish", &args, finish_pieces, 1, VG_CAMBI_FINISH_SHARED);
     if (!err && spread)
-        err = launch(launcher, "cambi_pool_chunks", &args, ordered_pieces, MOST_BLOCKS, 0);
+        err = launch(launcher, "cambi_pool_chunks", &args, chunks_pieces, MOST_BLOCKS, 0);
     if (!err && spread)
         err = launch(launcher, "cambi_pool_ordered", &args, ordered_pieces, MOST_BLOCKS, 0);
     return err;

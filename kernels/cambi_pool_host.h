@@ -31,6 +31,12 @@ typedef struct VgCambiPoolTuning {
 /** Bytes of work memory, aligned to 256 by the caller. Both sides use the same, one after the other in one stream. */
 size_t vg_cambi_pool_work_size(const VgCambiParams *params);
 
+/**
+ * Where in the work memory a scale's state is (VgCambiPoolState), and the plane that has the values from number `away` on,
+ * in the order of summation, if `source` is 1 after a frame. For tests.
+ */
+void vg_cambi_pool_planes(const VgCambiParams *params, int scale, uint64_t *state, uint64_t *second);
+
 /** Once for each work memory, before its first frame. */
 int vg_cambi_pool_plan(const VgCambiParams *params, const VgLauncher *launcher, uint64_t work);
 

@@ -259,6 +259,8 @@ GPU_FN GpuOrdered ordered_of(const VgFloatSsimArgs *args, int sum)
 {
     GpuOrdered o;
     o.terms = args->terms + (uint64_t)(sum * args->windows) * sizeof(double);
+    o.second = 0;
+    o.away = 0;
     o.chunks = args->chunks + (uint64_t)sum * args->n_chunks * sizeof(VgOrderedChunk);
     o.n = args->windows;
     o.n_chunks = args->n_chunks;
@@ -297,7 +299,7 @@ GPU_FN void ordered_finish(const VgFloatSsimArgs *args, uint32_t undecided)
     for (int sum = 0; sum < 4; sum++)
         if (undecided >> sum & 1) {
             const GpuOrdered o = ordered_of(args, sum);
-            const double total = gpu_ordered_fold(&o, 0, 0, o.n_chunks, 0);
+            const double total = gpu_ordered_fold(&o, 0, 0);
             if (gpu_tid(0) == 0)
                 store_mean(args, sum, vg_float_ssim_mean(total, args->params.out_width, args->params.out_height));
         }

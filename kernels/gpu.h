@@ -24,6 +24,7 @@
  *   GPU_GLOBAL              qualifier of pointers to device memory: (GPU_GLOBAL float *)address
  *   gpu_load*(address)      of samples and vectors of words; memory that this launch does not write
  *   gpu_read_floats(address, x), gpu_write_floats(address, x)   four floats at a multiple of 16, of memory that may be written
+ *   gpu_store128(address, words)   four words at a multiple of 16
  *   gpu_fmaf, gpu_sqrtf     correctly rounded
  *   gpu_clz64, gpu_popc32, gpu_mulhi64
  *   gpu_dp4a(a, b, c)       c + the sum of products of the four unsigned bytes
@@ -384,6 +385,18 @@ GPU_FN uint64_t gpu_shfl_down64(uint64_t v, uint32_t by)
     return (uint64_t)high << 32 | low;
 }
 
+GPU_FN uint64_t gpu_shfl_up64(uint64_t v, uint32_t by)
+{
+    const uint32_t low = gpu_shfl_up32((uint32_t)v, by), high = gpu_shfl_up32((uint32_t)(v >> 32), by);
+    return (uint64_t)high << 32 | low;
+}
+
+GPU_FN uint64_t gpu_shfl_idx64(uint64_t v, uint32_t lane)
+{
+    const uint32_t low = gpu_shfl_idx32((uint32_t)v, lane), high = gpu_shfl_idx32((uint32_t)(v >> 32), lane);
+    return (uint64_t)high << 32 | low;
+}
+
 GPU_FN float gpu_fmaf(float a, float b, float c)
 {
     return __builtin_fmaf(a, b, c);
@@ -509,6 +522,18 @@ GPU_FN void gpu_write_floats(uint64_t address, const float *x)
 #else
     typedef float Vector __attribute__((vector_size(16), may_alias));
     const Vector v = { x[0], x[1], x[2], x[3] };
+    *(GPU_GLOBAL Vector *)address = v;
+#endif
+}
+
+/** Four words to a multiple of 16. */
+GPU_FN void gpu_store128(uint64_t address, GpuWords words)
+{
+#if defined(__CUDACC__) && !defined(__clang__)
+    *(uint4 *)address = make_uint4(words.w[0], words.w[1], words.w[2], words.w[3]);
+#else
+    typedef uint32_t Vector __attribute__((vector_size(16), may_alias));
+    const Vector v = { words.w[0], words.w[1], words.w[2], words.w[3] };
     *(GPU_GLOBAL Vector *)address = v;
 #endif
 }

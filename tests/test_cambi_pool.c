@@ -224,6 +224,23 @@ static void differs(Result *result, const char *what, unsigned kind, int32_t n, 
                t->rounds, (int)t->ordered_always);
 }
 
+/* The first k values in the order of summation. The caller frees them. */
+static float *permuted_values(const VgCambiParams *params, int scale, uint64_t first, int32_t k)
+{
+    float *const values = malloc((size_t)k * sizeof(float));
+    uint64_t state_at, second;
+    VgCambiPoolState state;
+
+    vg_cambi_pool_planes(params, scale, &state_at, &second);
+    CU(cuMemcpyDtoH_v2(&state, device.work.address + state_at, sizeof(state)));
+    CU(cuMemcpyDtoH_v2(values, first, (size_t)k * sizeof(float)));
+    if (state.source && state.away < k) {
+        const uint64_t from = device.work.address + second + (uint64_t)state.away * sizeof(float);
+        CU(cuMemcpyDtoH_v2(values + state.away, from, (size_t)(k - state.away) * sizeof(float)));
+    }
+    return values;
+}
+
 /* One side of a frame: planes of kinds first_kind and the next ones. */
 static void compare_side(const VgCambiParams *params, int side, unsigned first_kind, const VgCambiPoolTuning *tuning,
                          Result *result)
@@ -261,8 +278,7 @@ static void compare_side(const VgCambiParams *params, int side, unsigned first_k
         result->order_matters += !vg_cambi_sum_exact(of_top.sum, of_top.bits);
         if (vg_double_bits(sum) != vg_double_bits(record.sums[side][i]))
             differs(result, "sum", kind, n, k, tuning);
-        permuted = malloc((size_t)k * sizeof(float));
-        CU(cuMemcpyDtoH_v2(permuted, addresses[i], (size_t)k * sizeof(float)));
+        permuted = permuted_values(params, (int)i, addresses[i], k);
         if (tuning->ordered_always && memcmp(permuted, planes[i], (size_t)k * sizeof(float)))
             differs(result, "order", kind, n, k, tuning);
         if (totals[i].sum || totals[i].bits || totals[i].nonzero)

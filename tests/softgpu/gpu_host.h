@@ -131,8 +131,10 @@ GPU_FN uint32_t softgpu_wave_op32(SoftgpuWaveOp op, uint32_t value, uint32_t by,
 #define gpu_shfl_down32(v, d)    softgpu_wave_op32(SOFTGPU_DOWN, v, d, __FILE__, __LINE__)
 #define gpu_shfl_down64(v, d)    softgpu_wave_op(SOFTGPU_DOWN, v, d, __FILE__, __LINE__)
 #define gpu_shfl_up32(v, d)      softgpu_wave_op32(SOFTGPU_UP, v, d, __FILE__, __LINE__)
+#define gpu_shfl_up64(v, d)      softgpu_wave_op(SOFTGPU_UP, v, d, __FILE__, __LINE__)
 #define gpu_shfl_xor32(v, mask)  softgpu_wave_op32(SOFTGPU_XOR, v, mask, __FILE__, __LINE__)
 #define gpu_shfl_idx32(v, lane_) softgpu_wave_op32(SOFTGPU_IDX, v, lane_, __FILE__, __LINE__)
+#define gpu_shfl_idx64(v, lane_) softgpu_wave_op(SOFTGPU_IDX, v, lane_, __FILE__, __LINE__)
 /** Bit i: p of lane i is not 0. */
 #define gpu_ballot(p) softgpu_wave_op(SOFTGPU_BALLOT, (p) != 0, 0, __FILE__, __LINE__)
 #define gpu_fence()   softgpu_fence()
