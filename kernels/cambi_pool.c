@@ -30,15 +30,17 @@ typedef struct Part {
     uint32_t block, n_blocks;
 } Part;
 
+/* Small scales come first, so that what their last block has to do comes while others still work on large ones. */
 GPU_FN Part part_of_block(const VgCambiPoolArgs *args)
 {
+    const uint32_t block = gpu_grid(0) - 1 - gpu_bid(0);
     Part part = { 0, 0, 0 };
 
     GPU_UNROLL
     for (int s = 0; s < VG_CAMBI_SCALES; s++)
-        if (gpu_bid(0) >= args->first_block[s]) {
+        if (block >= args->first_block[s]) {
             part.scale = s;
-            part.block = gpu_bid(0) - args->first_block[s];
+            part.block = block - args->first_block[s];
             part.n_blocks = args->first_block[s + 1] - args->first_block[s];
         }
     return part;
@@ -413,22 +415,6 @@ GPU_FN uint32_t find_chunk(const Table *t, int y, uint32_t m)
     return chunk;
 }
 
-#define FEW 4 /* steps that are quicker than a search */
-
-/* The same, to the left of or at the given chunk, which is that of an earlier candidate; ~0 if there is none. */
-GPU_FN uint32_t find_next_chunk(const Table *t, int y, uint32_t m, uint32_t chunk)
-{
-    if (chunk == ~0u)
-        return find_chunk(t, y, m);
-    GPU_ROLL
-    for (int i = 0; i < FEW; i++) {
-        if (sum_before(table_sum(t, y, chunk), y, m))
-            return chunk;
-        chunk--;
-    }
-    return find_chunk(t, y, m);
-}
-
 GPU_FN uint64_t list_of(uint64_t lists, uint32_t n_chunks, int y)
 {
     return lists + (y ? (uint64_t)n_chunks * CHUNK * sizeof(uint16_t) : 0);
@@ -451,8 +437,11 @@ GPU_FN uint32_t classify(const float *v, int32_t place, int32_t first, int32_t l
 
     GPU_UNROLL
     for (int i = 0; i < EACH; i++)
-        if (place + i >= first && place + i <= last)
-            bits |= (v[i] <= pivot ? 1u << i : 0) | (v[i] >= pivot ? 256u << i : 0);
+        bits |= (v[i] <= pivot ? 1u << i : 0) | (v[i] >= pivot ? 256u << i : 0);
+    if (place < first)
+        bits &= first - place < EACH ? (0xffu << (first - place) & 0xff) * 257 : 0;
+    if (place + EACH - 1 > last)
+        bits &= last >= place ? (0xffu >> (place + EACH - 1 - last)) * 257 : 0;
     return bits;
 }
 
@@ -463,10 +452,10 @@ GPU_FN uint32_t count_both(uint32_t bits)
 }
 
 /* A thread's candidates X, or Y, take their partners' values. The first of them has number `number`. */
-GPU_FN void take_partners(const Round *r, const Table *t, int y, uint32_t bits, uint32_t number, float *v)
+GPU_FN void take_partners(const Round *r, const Table *t, const int y, uint32_t bits, uint32_t number, float *v)
 {
-    const uint64_t list = list_of(r->old_lists, r->n_chunks, !y);
-    uint32_t chunk = ~0u, places[EACH];
+    const uint64_t lists = list_of(r->old_lists, r->n_chunks, !y);
+    uint32_t chunk = ~0u, sum = 0, places[EACH];
 
     GPU_UNROLL
     for (int i = 0; i < EACH; i++) {
@@ -474,8 +463,13 @@ GPU_FN void take_partners(const Round *r, const Table *t, int y, uint32_t bits, 
         if (!(bits >> i & 1))
             continue;
         if (number <= (uint32_t)r->exchanges) {
-            chunk = find_next_chunk(t, !y, number, chunk); /* partners of either kind lie ever further to the left */
-            places[i] = listed_place(t, list, !y, chunk, number);
+            /* Neighbours' partners are neighbours, mostly of one chunk. */
+            if (chunk == ~0u || !sum_before(sum, !y, number)) {
+                chunk = find_chunk(t, !y, number);
+                sum = table_sum(t, !y, chunk);
+            }
+            const uint32_t base = chunk * CHUNK, at = base + (y ? number - sum - 1 : sum - number);
+            places[i] = base + ((const GPU_GLOBAL uint16_t *)lists)[at];
         }
         number += y ? ~0u : 1;
     }
@@ -542,14 +536,9 @@ GPU_FN void list_in_order(uint16_t *list, uint32_t bits, uint32_t at)
 GPU_FN void store_list(uint64_t list, uint32_t chunk, const uint16_t *from, uint32_t n)
 {
     const uint32_t own = EACH * gpu_tid(0);
-    GpuWords words;
 
-    if (own >= n)
-        return;
-    GPU_UNROLL
-    for (uint32_t i = 0; i < 4; i++)
-        words.w[i] = from[own + 2 * i] | (uint32_t)from[own + 2 * i + 1] << 16;
-    gpu_store128(list + ((uint64_t)chunk * CHUNK + own) * sizeof(uint16_t), words);
+    if (own < n)
+        gpu_store128(list + ((uint64_t)chunk * CHUNK + own) * sizeof(uint16_t), gpu_shared128(from + own));
 }
 
 /* Lists the chunk's candidates. */
@@ -774,19 +763,17 @@ GPU_FN void advance(const VgCambiPoolScale *scale, const Round *r)
         decide(scale, r);
 }
 
-/* The scales' rounds, one behind the other. */
 GPU_KERNEL_RESIDENT(cambi_pool_round, VgCambiPoolArgs, VG_CAMBI_POOL_BLOCK, 2)
 {
-    GPU_ROLL
-    for (int s = 0; s < VG_CAMBI_SCALES; s++) {
-        const VgCambiPoolScale *const scale = &args.scales[s];
-        if (!scale->spread || state_of(scale)->phase != VG_CAMBI_PERMUTE)
-            continue;
-        const Round r = round_of(scale, (int)args.find);
-        pass(scale, &r, gpu_bid(0), gpu_grid(0));
-        if (gpu_last_block(scale->state + offsetof(VgCambiPoolState, round_blocks), gpu_grid(0)))
-            advance(scale, &r);
-    }
+    const Part part = part_of_block(&args);
+    const VgCambiPoolScale *const scale = &args.scales[part.scale];
+
+    if (state_of(scale)->phase != VG_CAMBI_PERMUTE)
+        return;
+    const Round r = round_of(scale, (int)args.find);
+    pass(scale, &r, part.block, part.n_blocks);
+    if (gpu_last_block(scale->state + offsetof(VgCambiPoolState, round_blocks), part.n_blocks))
+        advance(scale, &r);
 }
 
 /* ---- The rest of the permutation, by one block -------------------------------------------------------------------- */
@@ -926,13 +913,11 @@ GPU_FN GpuOrdered ordered_of_scale(const VgCambiPoolScale *scale)
     return o;
 }
 
-/* One block, when all grouped runs are there. */
+/* One wave, when all grouped runs are there. */
 GPU_FN void store_ordered_sum(const VgCambiPoolArgs *args, int s)
 {
     const GpuOrdered o = ordered_of_scale(&args->scales[s]);
 
-    gpu_ordered_groups(&o, BLOCK);
-    gpu_barrier();
     if (gpu_tid(0) >= gpu_wave())
         return;
     const double sum = gpu_ordered_fold(&o, 1, 1);
@@ -958,7 +943,7 @@ GPU_KERNEL(cambi_pool_finish, VgCambiPoolArgs, VG_CAMBI_POOL_BLOCK)
     store_ordered_sum(&args, s);
 }
 
-GPU_KERNEL_RESIDENT(cambi_pool_chunks, VgCambiPoolArgs, VG_CAMBI_POOL_BLOCK, 2)
+GPU_KERNEL_RESIDENT(cambi_pool_chunks, VgCambiPoolArgs, VG_CAMBI_POOL_BLOCK, 3)
 {
     const Part part = part_of_block(&args);
     const VgCambiPoolScale *const scale = &args.scales[part.scale];
@@ -990,4 +975,3 @@ GPU_KERNEL_RESIDENT(cambi_pool_ordered, VgCambiPoolArgs, VG_CAMBI_POOL_BLOCK, 2)
 #undef EXACT_EXPONENT
 #undef AHEAD
 #undef NO_PLACE
-#undef FEW

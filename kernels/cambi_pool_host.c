@@ -18,8 +18,10 @@
 /* After so many rounds a plane of 4K is down to what one block does in little time. */
 #define ROUNDS 10
 
-/* Blocks of kernels that go over large planes. */
-#define MOST_BLOCKS 264
+/* Blocks of kernels that go over large planes: as many as an H200 holds of a round's at once; so many that each wave has two
+   of the chunks that are summed at 4K. */
+#define MOST_BLOCKS         264
+#define MOST_ORDERED_BLOCKS 304
 
 typedef struct Layout {
     VgCambiPoolScale scales[VG_CAMBI_SCALES]; /* addresses are offsets */
@@ -116,20 +118,15 @@ static int launch(const VgLauncher *launcher, const char *kernel, VgCambiPoolArg
     return vg_launch(launcher, kernel, blocks, VG_CAMBI_POOL_BLOCK, shared, args, sizeof(*args));
 }
 
-/* The blocks of a round go through all scales. */
-static int launch_round(const VgLauncher *launcher, const VgCambiPoolArgs *args)
-{
-    uint32_t n = 0;
-
-    for (int s = 0; s < VG_CAMBI_SCALES; s++)
-        n += args->scales[s].spread ? args->scales[s].n_chunks : 0;
-    return vg_launch(launcher, "cambi_pool_round", n < MOST_BLOCKS ? n : MOST_BLOCKS, VG_CAMBI_POOL_BLOCK,
-                     VG_CAMBI_ROUND_SHARED, args, sizeof(*args));
-}
-
 static uint32_t bins_pieces(const VgCambiPoolScale *scale)
 {
     return vg_divide_up(scale->n, VG_CAMBI_BINS_VALUES);
+}
+
+/* Of four chunks; of more for the largest scales, if the blocks' limit demands it. */
+static uint32_t round_pieces(const VgCambiPoolScale *scale)
+{
+    return scale->spread ? vg_divide_up(scale->n_chunks, 4) : 0;
 }
 
 static uint32_t finish_pieces(const VgCambiPoolScale *scale)
@@ -170,13 +167,13 @@ int vg_cambi_pool_enqueue(const VgCambiParams *params, int side, const VgLaunche
     /* The first pass only finds candidates, the last one leaves the next round to the kernel behind it. */
     for (uint32_t pass = 0; !err && args.scales[0].spread && pass <= t->rounds; pass++) {
         args.find = pass < t->rounds;
-        err = launch_round(launcher, &args);
+        err = launch(launcher, "cambi_pool_round", &args, round_pieces, MOST_BLOCKS, VG_CAMBI_ROUND_SHARED);
     }
     if (!err)
         err = launch(launcher, "cambi_pool_finish", &args, finish_pieces, 1, VG_CAMBI_FINISH_SHARED);
     if (!err && spread)
-        err = launch(launcher, "cambi_pool_chunks", &args, chunks_pieces, MOST_BLOCKS, 0);
+        err = launch(launcher, "cambi_pool_chunks", &args, chunks_pieces, MOST_ORDERED_BLOCKS, 0);
     if (!err && spread)
-        err = launch(launcher, "cambi_pool_ordered", &args, ordered_pieces, MOST_BLOCKS, 0);
+        err = launch(launcher, "cambi_pool_ordered", &args, ordered_pieces, MOST_ORDERED_BLOCKS, 0);
     return err;
 }

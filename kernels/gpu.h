@@ -24,7 +24,7 @@
  *   GPU_GLOBAL              qualifier of pointers to device memory: (GPU_GLOBAL float *)address
  *   gpu_load*(address)      of samples and vectors of words; memory that this launch does not write
  *   gpu_read_floats(address, x), gpu_write_floats(address, x)   four floats at a multiple of 16, of memory that may be written
- *   gpu_store128(address, words)   four words at a multiple of 16
+ *   gpu_shared128(pointer), gpu_store128(address, words)   four words at a multiple of 16
  *   gpu_fmaf, gpu_sqrtf     correctly rounded
  *   gpu_clz64, gpu_popc32, gpu_mulhi64
  *   gpu_dp4a(a, b, c)       c + the sum of products of the four unsigned bytes
@@ -524,6 +524,20 @@ GPU_FN void gpu_write_floats(uint64_t address, const float *x)
     const Vector v = { x[0], x[1], x[2], x[3] };
     *(GPU_GLOBAL Vector *)address = v;
 #endif
+}
+
+/** Four words of shared memory, at a multiple of 16. */
+GPU_FN GpuWords gpu_shared128(const void *from)
+{
+#if defined(__CUDACC__) && !defined(__clang__)
+    const uint4 v = *(const uint4 *)from;
+    const GpuWords words = { { v.x, v.y, v.z, v.w } };
+#else
+    typedef uint32_t Vector __attribute__((vector_size(16), may_alias));
+    const Vector v = *(const Vector *)from;
+    const GpuWords words = { { v[0], v[1], v[2], v[3] } };
+#endif
+    return words;
 }
 
 /** Four words to a multiple of 16. */

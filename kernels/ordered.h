@@ -110,68 +110,86 @@ GPU_FN double gpu_ordered_before_lane(double x)
     return gpu_lane() ? before : 0;
 }
 
-/* Sum of x over the threads before this one. `parts` is shared. */
-GPU_FN double gpu_ordered_before(double x, double *parts)
+/* x of the last lane. */
+GPU_FN double gpu_ordered_last(double x)
 {
-    const uint32_t wave = gpu_wave(), own = gpu_tid(0) / wave;
-    double before = gpu_ordered_before_lane(x);
-
-    gpu_barrier(); /* the array may still be read by an earlier call */
-    if (gpu_lane() == wave - 1)
-        parts[own] = before + x;
-    gpu_barrier();
-    GPU_ROLL
-    for (uint32_t w = own; w-- > 0;)
-        before += parts[w];
-    return before;
+    return vg_bits_double(gpu_shfl_idx64(vg_double_bits(x), gpu_wave() - 1));
 }
 
-#define GPU_ORDERED_AHEAD 4 /* chunks whose sums are loaded at once */
+/* Sum of x over the lanes, in all of them. */
+GPU_FN double gpu_ordered_all_lanes(double x)
+{
+    GPU_ROLL
+    for (uint32_t by = gpu_wave() / 2; by; by /= 2)
+        x += vg_bits_double(gpu_shfl_idx64(vg_double_bits(x), gpu_lane() ^ by));
+    return x;
+}
 
-/* Sums of chunks c and the next ones; 0 from `end` on. Negative ones are 0 if they are not `wanted`. */
+#define GPU_ORDERED_AHEAD 4 /* chunks whose sums a lane loads at once */
+
+/* Sums of a lane's chunks c, c + gpu_wave() and so on; 0 from `end` on. Negative ones are 0 if they are not `wanted`. */
 GPU_FN void gpu_ordered_load_sums(const GpuOrdered *o, uint32_t c, uint32_t end, const int wanted, double *positive,
                                   double *negative)
 {
     GPU_UNROLL
     for (uint32_t i = 0; i < GPU_ORDERED_AHEAD; i++) {
-        positive[i] = c + i < end ? gpu_ordered_chunk(o, c + i)->positive : 0;
-        negative[i] = wanted && c + i < end ? gpu_ordered_chunk(o, c + i)->negative : 0;
+        const uint32_t own = c + i * gpu_wave();
+        positive[i] = own < end ? gpu_ordered_chunk(o, own)->positive : 0;
+        negative[i] = wanted && own < end ? gpu_ordered_chunk(o, own)->negative : 0;
     }
 }
 
 /**
  * One block: which chunks are regular, from the sums before each. `exact`: see vg_ordered_exponent_from(), or
- * GPU_ORDERED_ANY.
+ * GPU_ORDERED_ANY. A wave works on neighbouring chunks.
  */
 GPU_FN void gpu_ordered_exponents(const GpuOrdered *o, const int32_t exact, const uint32_t block_size)
 {
     GPU_SHARED double starts[GPU_MAX_WAVES], magnitudes[GPU_MAX_WAVES];
-    const uint32_t each = (o->n_chunks + block_size - 1) / block_size;
-    const uint32_t first = gpu_tid(0) * each, end = first + each < o->n_chunks ? first + each : o->n_chunks;
+    const int any = exact == GPU_ORDERED_ANY; /* else nothing is negative */
+    const uint32_t wave = gpu_wave(), waves = block_size / wave, own = gpu_tid(0) / wave;
+    const uint32_t each = ((o->n_chunks + waves - 1) / waves + wave - 1) / wave * wave, first = own * each;
+    const uint32_t end = first + each < o->n_chunks ? first + each : o->n_chunks, step = GPU_ORDERED_AHEAD * wave;
     double positive[GPU_ORDERED_AHEAD], negative[GPU_ORDERED_AHEAD], start = 0, magnitude = 0;
 
     GPU_ROLL
-    for (uint32_t c = first; c < end; c += GPU_ORDERED_AHEAD) {
-        gpu_ordered_load_sums(o, c, end, exact == GPU_ORDERED_ANY, positive, negative);
+    for (uint32_t c = first; c < end; c += step) {
+        gpu_ordered_load_sums(o, c + gpu_lane(), end, any, positive, negative);
         GPU_UNROLL
         for (uint32_t i = 0; i < GPU_ORDERED_AHEAD; i++) {
             start += positive[i] + negative[i];
             magnitude += positive[i] - negative[i];
         }
     }
-    start = gpu_ordered_before(start, starts);
-    magnitude = gpu_ordered_before(magnitude, magnitudes);
+    start = gpu_ordered_all_lanes(start);
+    magnitude = gpu_ordered_all_lanes(magnitude);
+    gpu_barrier(); /* the arrays may still be read by an earlier call */
+    if (gpu_lane() == 0) {
+        starts[own] = start;
+        magnitudes[own] = magnitude;
+    }
+    gpu_barrier();
+    start = magnitude = 0;
     GPU_ROLL
-    for (uint32_t c = first; c < end; c += GPU_ORDERED_AHEAD) {
-        gpu_ordered_load_sums(o, c, end, exact == GPU_ORDERED_ANY, positive, negative);
+    for (uint32_t w = 0; w < own; w++) {
+        start += starts[w];
+        magnitude += magnitudes[w];
+    }
+    GPU_ROLL
+    for (uint32_t c = first; c < end; c += step) {
+        gpu_ordered_load_sums(o, c + gpu_lane(), end, any, positive, negative);
         GPU_UNROLL
         for (uint32_t i = 0; i < GPU_ORDERED_AHEAD; i++) {
-            magnitude += positive[i] - negative[i];
-            if (c + i < end)
-                gpu_ordered_chunk(o, c + i)->exponent =
-                    exact == GPU_ORDERED_ANY ? vg_ordered_exponent(start, positive[i], negative[i], magnitude)
-                                             : vg_ordered_exponent_from(exact, start, positive[i], magnitude);
-            start += positive[i] + negative[i];
+            const uint32_t at = c + i * wave + gpu_lane();
+            const double sum = positive[i] + negative[i], size = positive[i] - negative[i];
+            const double before = gpu_ordered_before_lane(sum), of_all = gpu_ordered_last(before + sum);
+            const double larger = any ? gpu_ordered_before_lane(size) + size : before + sum;
+            if (at < end)
+                gpu_ordered_chunk(o, at)->exponent =
+                    any ? vg_ordered_exponent(start + before, positive[i], negative[i], magnitude + larger)
+                        : vg_ordered_exponent_from(exact, start + before, positive[i], magnitude + larger);
+            start += of_all;
+            magnitude += any ? gpu_ordered_last(larger) : of_all;
         }
     }
 }
@@ -241,41 +259,53 @@ GPU_FN void gpu_ordered_runs(const GpuOrdered *o, const int floats, uint32_t blo
 /* What is known of a chunk, or of a group of them, when runs are folded. */
 typedef struct GpuOrderedItem {
     int32_t exponent;
-    VgOrderedPair run; /* 0 if irregular */
+    int32_t joined;    /* of a group: the run is that of all of it; else not to be used */
+    VgOrderedPair run; /* of no meaning if irregular */
 } GpuOrderedItem;
 
-GPU_FN GpuOrderedItem gpu_ordered_item(const GpuOrdered *o, uint32_t c, int there)
+/* Chunk c; an irregular one beyond the end. */
+GPU_FN GpuOrderedItem gpu_ordered_item(const GpuOrdered *o, uint32_t c)
 {
-    GpuOrderedItem item = { VG_ORDERED_IRREGULAR, { 0, 0 } };
+    GpuOrderedItem item = { VG_ORDERED_IRREGULAR, 0, { 0, 0 } };
 
-    if (there)
+    if (c < o->n_chunks) { /* all at once, whether it is valid or not */
         item.exponent = gpu_ordered_chunk(o, c)->exponent;
-    if (there && item.exponent != VG_ORDERED_IRREGULAR) {
+        item.joined = gpu_ordered_chunk(o, c)->joined;
         item.run.even = gpu_ordered_chunk(o, c)->run.even;
         item.run.odd = gpu_ordered_chunk(o, c)->run.odd;
     }
     return item;
 }
 
-GPU_FN VgOrderedPair gpu_ordered_of_lane(VgOrderedPair run, uint32_t lane)
-{
-    VgOrderedPair other;
-    other.even = (int64_t)gpu_shfl_idx64((uint64_t)run.even, lane);
-    other.odd = (int64_t)gpu_shfl_idx64((uint64_t)run.odd, lane);
-    return other;
-}
-
-/* One wave: the run of lanes `lane` to *end - 1, all those with the same exponent as that lane, which is regular. */
-GPU_FN VgOrderedPair gpu_ordered_segment(const GpuOrderedItem *item, uint32_t lane, uint32_t *end)
+/*
+ * One wave: the sum after the runs of lanes `lane` to *end - 1, all those with the same exponent as that lane, which is
+ * regular. What a run adds depends on the parity of K before it, and so does the parity behind it: a run keeps it, turns it,
+ * or makes it even or odd whatever it was. So each lane knows the parity before its run from the nearest one of the last kind
+ * and the number of turns since.
+ */
+GPU_FN double gpu_ordered_segment(const GpuOrderedItem *item, uint32_t lane, double total, uint32_t *end)
 {
     const int32_t own = (int32_t)gpu_shfl_idx32((uint32_t)item->exponent, lane);
     const uint64_t others = gpu_ballot(item->exponent != own) >> lane << lane;
-    VgOrderedPair run = { 0, 0 };
+    const uint64_t lower = ((uint64_t)1 << gpu_lane()) - 1;
 
     *end = others ? gpu_first_lane(others) : gpu_wave();
-    if (gpu_lane() >= lane && gpu_lane() < *end)
-        run = item->run;
-    return gpu_ordered_of_lane(gpu_ordered_join(run), 0);
+    const int inside = gpu_lane() >= lane && gpu_lane() < *end;
+    const uint32_t after_even = (uint32_t)item->run.even & 1, after_odd = ((uint32_t)item->run.odd & 1) ^ 1;
+    const uint64_t fixed = gpu_ballot(inside && after_even == after_odd) & lower;
+    const uint64_t odd = gpu_ballot(inside && after_even && after_odd) & lower;
+    const uint64_t turns = gpu_ballot(inside && after_even && !after_odd) & lower;
+    const int64_t k = (int64_t)(total * vg_ordered_scale(own));
+    const uint32_t last = 64 - (uint32_t)gpu_clz64(fixed); /* lanes up to the nearest fixed one */
+    const uint64_t since = last < 64 ? turns >> last : 0;
+    uint32_t parity = last ? (uint32_t)(odd >> (last - 1)) & 1 : (uint32_t)k & 1;
+
+    parity ^= (gpu_popc32((uint32_t)since) + gpu_popc32((uint32_t)(since >> 32))) & 1;
+    int64_t sum = inside ? (parity ? item->run.odd : item->run.even) : 0;
+    GPU_ROLL
+    for (uint32_t by = gpu_wave() / 2; by; by /= 2)
+        sum += (int64_t)gpu_shfl_idx64((uint64_t)sum, gpu_lane() ^ by);
+    return (double)(k + sum) * vg_ordered_unit(own);
 }
 
 /* One wave: adds an irregular chunk, whose lanes' batches are like chunks: most of them are regular. */
@@ -286,7 +316,7 @@ GPU_FN double gpu_ordered_serial(const GpuOrdered *o, const int floats, int64_t 
     GPU_ROLL
     for (int64_t at = start; at < end; at += gpu_wave() * GPU_ORDERED_BATCH) {
         double x[GPU_ORDERED_BATCH], positive = 0, negative = 0;
-        GpuOrderedItem item = { VG_ORDERED_IRREGULAR, { 0, 0 } };
+        GpuOrderedItem item = { VG_ORDERED_IRREGULAR, 0, { 0, 0 } };
 
         gpu_ordered_load(o, at + gpu_lane() * GPU_ORDERED_BATCH, floats, x);
         gpu_ordered_add(x, &positive, &negative);
@@ -301,7 +331,7 @@ GPU_FN double gpu_ordered_serial(const GpuOrdered *o, const int floats, int64_t 
             const int32_t exponent = (int32_t)gpu_shfl_idx32((uint32_t)item.exponent, lane);
             next = lane + 1;
             if (exponent != VG_ORDERED_IRREGULAR) {
-                total = vg_ordered_apply(total, gpu_ordered_segment(&item, lane, &next), exponent);
+                total = gpu_ordered_segment(&item, lane, total, &next);
                 continue;
             }
             GPU_UNROLL
@@ -312,22 +342,20 @@ GPU_FN double gpu_ordered_serial(const GpuOrdered *o, const int floats, int64_t 
     return total;
 }
 
-/* One wave: the run of as many chunks as it has lanes, `stride` apart, takes the place of the first one's if all are
-   regular in one binade. `level` is what `joined` is then. */
-GPU_FN void gpu_ordered_group(const GpuOrdered *o, uint32_t first, uint32_t stride, int32_t level)
+/* One wave: the run of as many chunks as it has lanes takes the place of the first one's if all are regular in one binade. */
+GPU_FN void gpu_ordered_group(const GpuOrdered *o, uint32_t first)
 {
-    const uint32_t c = first + gpu_lane() * stride;
-    const int inside = c < o->n_chunks;
-    const GpuOrderedItem item =
-        gpu_ordered_item(o, c, inside && (level == 1 || gpu_ordered_chunk(o, c)->joined == level - 1));
+    const uint32_t c = first + gpu_lane();
+    const GpuOrderedItem item = gpu_ordered_item(o, c);
     const int32_t common = (int32_t)gpu_shfl_idx32((uint32_t)item.exponent, 0);
-    const int joined = common != VG_ORDERED_IRREGULAR && gpu_ballot(inside && item.exponent != common) == 0;
+    const int joined = common != VG_ORDERED_IRREGULAR && gpu_ballot(c < o->n_chunks && item.exponent != common) == 0;
     const VgOrderedPair run = gpu_ordered_join(item.run);
 
-    if (gpu_lane() == 0 && (joined || level == 1))
-        gpu_ordered_chunk(o, c)->joined = joined ? level : 0;
-    if (gpu_lane() == 0 && joined)
-        gpu_ordered_store(o, c, run);
+    if (gpu_lane() == 0) {
+        gpu_ordered_chunk(o, c)->joined = joined;
+        if (joined)
+            gpu_ordered_store(o, c, run);
+    }
 }
 
 /** As gpu_ordered_runs(), and joins groups of as many chunks as a wave has lanes. */
@@ -350,43 +378,51 @@ GPU_FN void gpu_ordered_grouped_runs(const GpuOrdered *o, const int floats, uint
         }
         gpu_barrier();
         if (gpu_tid(0) < wave)
-            gpu_ordered_group(o, first, 1, 1);
+            gpu_ordered_group(o, first);
     }
 }
 
-/** One block, after all grouped runs: joins groups of as many groups. */
-GPU_FN void gpu_ordered_groups(const GpuOrdered *o, const uint32_t block_size)
+/* One wave: adds chunks first .. end - 1, of which there are as many as lanes at most. */
+GPU_FN double gpu_ordered_fold_chunks(const GpuOrdered *o, const int floats, uint32_t first, uint32_t end, double total)
 {
-    const uint32_t wave = gpu_wave();
+    const GpuOrderedItem item = gpu_ordered_item(o, first + gpu_lane());
 
     GPU_ROLL
-    for (uint32_t first = gpu_tid(0) / wave * wave * wave; first < o->n_chunks; first += block_size * wave)
-        gpu_ordered_group(o, first, wave, 2);
+    for (uint32_t lane = 0, next; lane < end - first; lane = next) {
+        next = lane + 1;
+        if ((int32_t)gpu_shfl_idx32((uint32_t)item.exponent, lane) == VG_ORDERED_IRREGULAR)
+            total = gpu_ordered_serial(o, floats, (int64_t)(first + lane) * VG_ORDERED_CHUNK, total);
+        else
+            total = gpu_ordered_segment(&item, lane, total, &next);
+    }
+    return total;
 }
 
-/**
- * One wave: the serial sum. With `grouped`, after gpu_ordered_groups(): goes on by the largest groups that are joined, a
- * wave of them at once where they are of one binade.
- */
+/** One wave: the serial sum. `grouped`: after gpu_ordered_grouped_runs(). */
 GPU_FN double gpu_ordered_fold(const GpuOrdered *o, const int floats, const int grouped)
 {
-    const uint32_t wave = gpu_wave();
+    const uint32_t wave = gpu_wave(), n = o->n_chunks;
     double total = 0;
-    uint32_t c = 0, n;
 
     GPU_ROLL
-    while (c < o->n_chunks) {
-        const int32_t level = grouped && c % wave == 0 ? gpu_ordered_chunk(o, c)->joined : 0;
-        const uint32_t stride = level == 2 ? wave * wave : level == 1 ? wave : 1, own = c + gpu_lane() * stride;
-        int there = own < o->n_chunks;
-        if (grouped && there && own % wave == 0)
-            there = gpu_ordered_chunk(o, own)->joined == level;
-        const GpuOrderedItem item = gpu_ordered_item(o, own, there);
-        const int32_t exponent = (int32_t)gpu_shfl_idx32((uint32_t)item.exponent, 0);
-        n = 1;
-        total = exponent == VG_ORDERED_IRREGULAR ? gpu_ordered_serial(o, floats, (int64_t)c * VG_ORDERED_CHUNK, total)
-                                                 : vg_ordered_apply(total, gpu_ordered_segment(&item, 0, &n), exponent);
-        c += n * stride;
+    for (uint32_t base = 0; base < n; base += grouped ? wave * wave : wave) {
+        GpuOrderedItem item = { VG_ORDERED_IRREGULAR, 0, { 0, 0 } };
+        if (!grouped) {
+            total = gpu_ordered_fold_chunks(o, floats, base, base + wave < n ? base + wave : n, total);
+            continue;
+        }
+        item = gpu_ordered_item(o, base + gpu_lane() * wave);
+        if (!item.joined)
+            item.exponent = VG_ORDERED_IRREGULAR;
+        GPU_ROLL
+        for (uint32_t lane = 0, next; lane < wave && base + lane * wave < n; lane = next) {
+            const uint32_t first = base + lane * wave;
+            next = lane + 1;
+            if ((int32_t)gpu_shfl_idx32((uint32_t)item.exponent, lane) == VG_ORDERED_IRREGULAR)
+                total = gpu_ordered_fold_chunks(o, floats, first, first + wave < n ? first + wave : n, total);
+            else
+                total = gpu_ordered_segment(&item, lane, total, &next);
+        }
     }
     return total;
 }

@@ -83,6 +83,12 @@ VG_FN double vg_ordered_scale(int32_t exponent)
     return vg_bits_double((uint64_t)(1023 + 52 - exponent) << 52);
 }
 
+/** u. */
+VG_FN double vg_ordered_unit(int32_t exponent)
+{
+    return vg_bits_double((uint64_t)(1023 - 52 + exponent) << 52);
+}
+
 VG_FN int64_t vg_ordered_step(int64_t whole, double fraction, int64_t parity)
 {
     const int up = fraction > 0.5 || (fraction == 0.5 && ((parity + whole) & 1));
@@ -118,7 +124,7 @@ VG_FN VgOrderedPair vg_ordered_join(VgOrderedPair first, VgOrderedPair then)
 VG_FN double vg_ordered_apply(double sum, VgOrderedPair run, int32_t exponent)
 {
     const int64_t k = (int64_t)(sum * vg_ordered_scale(exponent));
-    return (double)(k + (k & 1 ? run.odd : run.even)) * vg_bits_double((uint64_t)(1023 - 52 + exponent) << 52);
+    return (double)(k + (k & 1 ? run.odd : run.even)) * vg_ordered_unit(exponent);
 }
 
 #endif
