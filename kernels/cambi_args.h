@@ -18,7 +18,7 @@
 
 /* Pyramid: a block makes so much of the last scale, and of the scales before what becomes that. */
 #define VG_CAMBI_PYRAMID_COLUMNS 16
-#define VG_CAMBI_PYRAMID_ROWS    8
+#define VG_CAMBI_PYRAMID_ROWS    4
 
 /* Cells, of which the extreme levels are known. */
 #define VG_CAMBI_CELL_COLUMNS 16

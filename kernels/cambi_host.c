@@ -143,7 +143,7 @@ static int32_t most_levels(int32_t n, uint32_t other_bytes, int32_t bytes_of_lev
 static Counting counting_of(const VgCambiParams *p, int side)
 {
     /* Rows above a segment are gone through for nothing, and a window's height of them; short segments spread better. */
-    static const int32_t small[] = { 32, 20, 12, 8, 8 }, usual[] = { 56, 32, 16, 12, 8 },
+    static const int32_t small[] = { 24, 16, 12, 8, 8 }, usual[] = { 56, 32, 16, 12, 8 },
                          large[] = { 96, 56, 32, 16, 12 };
     const int32_t n = p->n_differences, half = p->sides[side].window / 2;
 
