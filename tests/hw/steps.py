@@ -403,23 +403,27 @@ def long_job(run, step, frames):
 
 
 def resident(pid):
-    found = re.search(r"VmRSS:\s*(\d+) kB", pathlib.Path(f"/proc/{pid}/status").read_text(encoding="ascii"))
-    return int(found.group(1)) * 1024 if found else None
+    """Memory of a program in bytes, or None: one that ends has none any more, while what it said last is still to be read."""
+    with contextlib.suppress(OSError):
+        found = re.search(r"VmRSS:\s*(\d+) kB", pathlib.Path(f"/proc/{pid}/status").read_text(encoding="ascii"))
+        return int(found.group(1)) * 1024 if found else None
+    return None
 
 
 def start_long(run, arguments):
-    command = [run.ffmpeg, "-nostdin", "-hide_banner", "-v", "error", "-progress", "pipe:1", "-stats_period", "0.2", *arguments,
+    period = "0.05" if run.quick else "0.2"
+    command = [run.ffmpeg, "-nostdin", "-hide_banner", "-v", "error", "-progress", "pipe:1", "-stats_period", period, *arguments,
                "-f", "null", "-"]
-    return run.start(command, stderr=open(run.out / "logs" / "long.txt", "wb"))
+    with open(run.out / "logs" / "long.txt", "wb") as log:
+        return run.start(command, stderr=log)
 
 
-def wait_for_frame(process, frame):
-    """Reads progress up to that frame. Returns the last frame, or None at the end of the output."""
+def frames_done(process):
+    """How many frames are done, each time that ffmpeg says it, up to the end of its output."""
     for line in process.stdout:
         found = re.match(rb"frame=\s*(\d+)", line)
-        if found and int(found.group(1)) >= frame:
-            return int(found.group(1))
-    return None
+        if found:
+            yield int(found.group(1))
 
 
 def step_long(run, step):
@@ -427,35 +431,38 @@ def step_long(run, step):
     frames = 300 if run.quick else 20000
     arguments, how = long_job(run, step, frames)
     (run.out / "logs").mkdir(exist_ok=True)
-    samples, begin = [], time.monotonic()
+    samples, done, begin = [], 0, time.monotonic()
     with watching(run) as watch, start_long(run, arguments) as process:
         timer = threading.Timer(step.left(), process.kill)
         timer.start()
         told = 0
-        while True:
-            frame = wait_for_frame(process, (samples[-1][0] if samples else 0) + 1)
-            if frame is None:
-                break
-            with contextlib.suppress(OSError):
-                memory = resident(process.pid)
-                if memory:
-                    samples.append((frame, memory, watch.free()))
+        for done in frames_done(process):
+            memory = resident(process.pid)
+            if memory and done > (samples[-1][0] if samples else 0):
+                samples.append((done, memory, watch.free()))
             if time.monotonic() - told > 10:
                 told = time.monotonic()
-                say(f"    {frame} frames")
+                say(f"    {done} frames")
         code = process.wait()
         timer.cancel()
     seconds = time.monotonic() - begin
-    done = samples[-1][0] if samples else 0
     words = (run.out / "logs" / "long.txt").read_text(encoding="utf-8", errors="replace")[-500:]
-    if not step.check(code == 0 and done >= frames * 0.98, f"{frames} frames, {how}", f"exit status {code}, {done} frames; {words}"):
+    if step.check(code == 0 and done >= frames * 0.98, f"{frames} frames, {how}", f"exit status {code}, {done} frames; {words}"):
+        step.text(f"{done} frames in {seconds:.1f} s, {how}.")
+        compare_memory(run, step, samples, done)
+
+
+def compare_memory(run, step, samples, done):
+    """Samples (frame, host's memory, device's free memory) from the second sixth of a run with those of its last fifth."""
+    warm = [s for s in samples if s[0] >= done * 0.15]  # before that buffers are still being made
+    early = [s for s in warm if s[0] <= done * 0.4] or warm[:1]
+    late = [s for s in warm if s[0] >= done * 0.8 and s not in early] or warm[len(early):][-1:]
+    if not step.check(late, "memory is looked at early and late", f"after frames {[s[0] for s in samples]} of {done} only"):
         return
-    early = [s for s in samples if done * 0.15 <= s[0] <= done * 0.4] or samples[:1]
-    late = [s for s in samples if s[0] >= done * 0.8]
     host = statistics.median(s[1] for s in late) - statistics.median(s[1] for s in early)
     device = statistics.median(s[2] for s in early) - statistics.median(s[2] for s in late)
-    step.text(f"{done} frames in {seconds:.1f} s, {how}. Host memory: {early[0][1] / 1e6:.1f} MB early, {late[-1][1] / 1e6:.1f} MB at the "
-              f"end, growth of medians {host / 1e6:.2f} MB. Device memory: growth of medians {device / 1e6:.2f} MB.")
+    step.text(f"Host memory: {early[0][1] / 1e6:.1f} MB early ({len(early)} samples), {late[-1][1] / 1e6:.1f} MB at the end "
+              f"({len(late)} samples), growth of medians {host / 1e6:.2f} MB. Device memory: growth of medians {device / 1e6:.2f} MB.")
     # Scores are kept to the end: eight doubles a frame.
     allowed = 4e6 + 20 * 8 * done
     step.check(host <= allowed, "host memory does not grow", f"by {host / 1e6:.2f} MB; {allowed / 1e6:.1f} MB allowed")
@@ -479,7 +486,7 @@ def step_killed(run, step):
             with start_long(run, arguments) as process:
                 timer = threading.Timer(60, process.kill)
                 timer.start()
-                frame = wait_for_frame(process, 30)
+                frame = next((f for f in frames_done(process) if f >= 30), None)
                 os.kill(process.pid, number)
                 begin = time.monotonic()
                 process.stdout.read()
