@@ -546,6 +546,10 @@ static void formats_agree(void **state)
         const Format *format = f < N_FORMATS ? &formats[f] : &far_apart[f - N_FORMATS];
         for (unsigned s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
             const VgGeometry g = { sizes[s][0], sizes[s][1], format->chroma, format->depth };
+#ifdef __SANITIZE_ADDRESS__ /* slow: half of the sizes for each format; the plain build has all */
+            if ((f + s) % 2)
+                continue;
+#endif
             Run model = make_run(IN_PLACE, features_of(&g));
             model.config.geometry = g;
             model.frames = 4;
@@ -989,6 +993,10 @@ static void every_failing_call_ends_cleanly(void **state)
     for (unsigned variant = 0; variant < N_FAILING_ORDERS * N_HOWS * 3; variant++) {
         const How how = (How)(variant % N_HOWS);
         const int code = codes[variant / N_HOWS % 3];
+#ifdef __SANITIZE_ADDRESS__ /* slow: one code for each kind of frames; the plain build has all */
+        if (code != codes[how % 3])
+            continue;
+#endif
         Run model = make_run(how, all_features);
         model.config.geometry = small;
         model.frames = 3;

@@ -17,6 +17,7 @@
 #include "tests/harness.h"
 #include "tests/kernel_device.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -594,11 +595,21 @@ static void random_cases(unsigned n)
     assert_true(3 * scored >= n);
 }
 
+#ifdef __SANITIZE_ADDRESS__ /* which slows the software device down sevenfold */
+#define N_RANDOM_CASES       25
+#define N_CASES_OF_A_WAVE    8
+#define N_CASES_OF_ALL_KINDS 1
+#else
+#define N_RANDOM_CASES       150
+#define N_CASES_OF_A_WAVE    40
+#define N_CASES_OF_ALL_KINDS UINT_MAX
+#endif
+
 static void random_params_agree(void **state)
 {
     (void)state;
     random_state = 1;
-    random_cases(150);
+    random_cases(N_RANDOM_CASES);
     none_differs();
 }
 
@@ -610,7 +621,7 @@ static void waves_of_other_sizes_agree(void **state)
     for (unsigned i = 0; i < 2 && device.set_wave; i++) {
         device.set_wave(sizes[i]);
         random_state = 2;
-        random_cases(40);
+        random_cases(N_CASES_OF_A_WAVE);
         device.set_wave(32);
     }
     if (device.set_wave)
@@ -662,7 +673,10 @@ static void harness_agrees(void **state)
     (void)state;
 
     for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
-        harness_compare(&producer, &harness, 1, &vg_metric_cambi, &cases[i]);
+        if (i < N_CASES_OF_ALL_KINDS)
+            harness_compare(&producer, &harness, 1, &vg_metric_cambi, &cases[i]);
+        else /* one content in two layouts */
+            harness_compare_briefly(&producer, &harness, &vg_metric_cambi, &cases[i]);
     if (harness.different)
         fail_msg("%u of %u records differ, first: %s", harness.different, harness.compared, harness.first);
     printf("# %u records\n", harness.compared);
