@@ -114,7 +114,7 @@ GPU_FN uint32_t gpu_lane(void)
 
 GPU_FN uint32_t gpu_wave(void)
 {
-    return __builtin_amdgcn_wavefrontsize();
+    return __AMDGCN_WAVEFRONT_SIZE; /* the builtin is a constant too late for loops to be unrolled */
 }
 
 GPU_FN void gpu_barrier(void)

@@ -17,6 +17,7 @@
 #include "tests/harness.h"
 #include "tests/kernel_device.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -467,10 +468,10 @@ static void stages_agree(void **state)
         { "steps 3072 40 10", "cambi_vis_lum_threshold=0.06", 33, 0, 0 },
         { "steps 3072 40 10", "cambi_vis_lum_threshold=3:tvi_threshold=0.03", 65, 0, 90 },
         { "steps 3072 40 10", "eotf=pq:max_log_contrast=3", 33, 0, 61 },
-        { "mix block:8 240 232 400 10 1 16", "", 65, 0, 9 },
-        { "mix block:8 240 232 400 10 1 16", "", 33, 0, 20 },
-        { "mix block:8 240 232 400 10 1 16", "", 43, 0, 12 },
-        { "mix block:8 240 232 400 10 1 16", "", 215, 0, 11 },
+        { "mix block:8 217 96 400 10 1 16", "", 65, 0, 9 },
+        { "mix block:8 217 96 400 10 1 16", "", 33, 0, 20 },
+        { "mix block:8 217 96 400 10 1 16", "", 43, 0, 12 },
+        { "mix block:8 217 96 400 10 1 16", "", 215, 0, 11 },
         /* Short frames. */
         { "mix block:8 1920 64 400 8 1 17", "", 0, 0, 0 },
         { "mix block:8 1920 128 400 10 1 18", "", 0, 0, 0 },
@@ -557,6 +558,18 @@ static void random_params(VgCambiParams *params)
     set_tops(params);
 }
 
+#ifdef __SANITIZE_ADDRESS__ /* which slows the software device down sevenfold */
+#define N_RANDOM_CASES       25
+#define N_CASES_OF_A_WAVE    8
+#define N_CASES_OF_ALL_KINDS 1
+#define LEVELS_TO_SPARE      48 /* fewer levels are more passes; stages_agree() has the least */
+#else
+#define N_RANDOM_CASES       150
+#define N_CASES_OF_A_WAVE    40
+#define N_CASES_OF_ALL_KINDS UINT_MAX
+#define LEVELS_TO_SPARE      0
+#endif
+
 static void random_cases(unsigned n)
 {
     unsigned scored = 0;
@@ -570,7 +583,7 @@ static void random_cases(unsigned n)
         const VgCambiSide *dist = &params.sides[VG_CAMBI_DIST];
         const Layout *layout = &layouts[random32() % N_LAYOUTS];
         const int32_t least = 2 * params.n_differences + 1;
-        const int32_t levels = random32() % 3 ? 0 : least + (int32_t)(random32() % 16);
+        const int32_t levels = random32() % 3 ? 0 : least + LEVELS_TO_SPARE + (int32_t)(random32() % 16);
         for (unsigned f = 0; f < 2; f++)
             for (int side = 0; side < VG_CAMBI_SIDES; side++) {
                 uint16_t *samples = banded_samples(params.width, params.height, (uint32_t)params.bit_depth);
@@ -598,7 +611,7 @@ static void random_params_agree(void **state)
 {
     (void)state;
     random_state = 1;
-    random_cases(150);
+    random_cases(N_RANDOM_CASES);
     none_differs();
 }
 
@@ -610,7 +623,7 @@ static void waves_of_other_sizes_agree(void **state)
     for (unsigned i = 0; i < 2 && device.set_wave; i++) {
         device.set_wave(sizes[i]);
         random_state = 2;
-        random_cases(40);
+        random_cases(N_CASES_OF_A_WAVE);
         device.set_wave(32);
     }
     if (device.set_wave)
@@ -662,7 +675,10 @@ static void harness_agrees(void **state)
     (void)state;
 
     for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
-        harness_compare(&producer, &harness, 1, &vg_metric_cambi, &cases[i]);
+        if (i < N_CASES_OF_ALL_KINDS)
+            harness_compare(&producer, &harness, 1, &vg_metric_cambi, &cases[i]);
+        else /* one content in two layouts */
+            harness_compare_briefly(&producer, &harness, &vg_metric_cambi, &cases[i]);
     if (harness.different)
         fail_msg("%u of %u records differ, first: %s", harness.different, harness.compared, harness.first);
     printf("# %u records\n", harness.compared);

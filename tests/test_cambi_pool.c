@@ -341,6 +341,21 @@ static const VgCambiPoolTuning tunings[] = {
 };
 #define N_TUNINGS (sizeof(tunings) / sizeof(tunings[0]))
 
+/*
+ * Of all pairs of a plane and a tuning, every so many are tried: sanitizers slow the software device down eightfold. Coprime to
+ * the number of tunings, so that each has its turn with planes of each test.
+ */
+#ifdef __SANITIZE_ADDRESS__
+#define INTERVAL 7
+#else
+#define INTERVAL 1
+#endif
+
+static int has_turn(unsigned plane, unsigned tuning)
+{
+    return (plane * N_TUNINGS + tuning) % INTERVAL == 0;
+}
+
 static void small_planes_agree(void **state)
 {
     static const int32_t sizes[] = { 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 64, 100, 511, 513, 1000 };
@@ -350,7 +365,8 @@ static void small_planes_agree(void **state)
 
     for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
         for (unsigned t = 0; t < N_TUNINGS; t++) {
-            compare(sizes[i], 1 + (int32_t)(random32() % 40), rule * 5, rule, &tunings[t], &result);
+            if (has_turn(i, t))
+                compare(sizes[i], 1 + (int32_t)(random32() % 40), rule * 5, rule, &tunings[t], &result);
             rule++;
         }
     none_differs(&result);
@@ -365,8 +381,9 @@ static void middle_planes_agree(void **state)
     (void)state;
 
     for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
-        for (unsigned t = 0; t < N_TUNINGS; t++)
-            compare(sizes[i], sizes[i] / 3 + 1, (i + t) * 5, rule++, &tunings[t], &result);
+        for (unsigned t = 0; t < N_TUNINGS; t++, rule++)
+            if (has_turn(i, t))
+                compare(sizes[i], sizes[i] / 3 + 1, (i + t) * 5, rule, &tunings[t], &result);
     none_differs(&result);
     assert_true(result.order_matters > 0);
 }
@@ -384,6 +401,7 @@ static void few_planes_agree(void **state)
     none_differs(&result);
 }
 
+/* With sanitizers the kind that has most to be put in order, and every other tuning. */
 static void large_planes_agree(void **state)
 {
     Result result = { 0, 0, 0 };
@@ -391,7 +409,8 @@ static void large_planes_agree(void **state)
 
     for (unsigned kind = 0; kind < N_KINDS; kind += 2)
         for (unsigned t = 0; t < N_TUNINGS; t++)
-            compare(100000 + (int32_t)(random32() % 200000), 50001, kind, kind + t, &tunings[t], &result);
+            if (INTERVAL == 1 || (kind == 8 && t % 2 == 0))
+                compare(100000 + (int32_t)(random32() % 200000), 50001, kind, kind + t, &tunings[t], &result);
     none_differs(&result);
     assert_true(result.order_matters > result.compared / 20);
 }
@@ -403,8 +422,11 @@ static void very_large_planes_agree(void **state)
     Result result = { 0, 0, 0 };
     (void)state;
 
+    n_frames = INTERVAL == 1 ? 2 : 1;
     for (unsigned i = 0; i < 2; i++)
-        compare((1 << 21) + 100000, 999, first_kinds[i], 0, &tunings[i ? 2 : 0], &result);
+        if (has_turn(0, i))
+            compare((1 << 21) + 100000, 999, first_kinds[i], 0, &tunings[i ? 2 : 0], &result);
+    n_frames = 2;
     none_differs(&result);
     assert_true(result.order_matters > 0);
 }
@@ -419,7 +441,8 @@ static void waves_of_other_sizes_agree(void **state)
         device.set_wave(waves[w]);
         for (unsigned kind = 0; kind < N_KINDS; kind += 4)
             for (unsigned t = 0; t < N_TUNINGS; t++)
-                compare(20000 + (int32_t)(random32() % 20000), 777, kind, kind + t, &tunings[t], &result);
+                if (has_turn(kind / 4, t))
+                    compare(20000 + (int32_t)(random32() % 20000), 777, kind, kind + t, &tunings[t], &result);
         device.set_wave(32);
         printf("# waves of %u: ", waves[w]);
         none_differs(&result);

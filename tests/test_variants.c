@@ -71,6 +71,16 @@ static int accepted(const VgMetric *metric, const HarnessCase *c)
     return !refused;
 }
 
+/*
+ * Of the cases, every so many are tried with sanitizers, which slow all down sixfold; the plain build tries all. Coprime to the
+ * numbers of depths, options and chroma formats, so that all have their turn.
+ */
+#ifdef __SANITIZE_ADDRESS__
+#define INTERVAL 5
+#else
+#define INTERVAL 1
+#endif
+
 /* Every `interval`th of the sides, all depths and options of a metric, the chroma formats taken in turn. */
 static void compare(unsigned m, unsigned interval, const HarnessProducer *producers, HarnessResult *results,
                     unsigned n_producers)
@@ -82,7 +92,7 @@ static void compare(unsigned m, unsigned interval, const HarnessProducer *produc
             for (unsigned o = 0; metrics[m].options[o]; o++) {
                 const HarnessCase c = { { sides[s][0], sides[s][1], (VgChroma)(n++ % 4), metrics[m].depths[d] },
                                         metrics[m].options[o] };
-                if (accepted(metrics[m].metric, &c))
+                if (n % INTERVAL == 0 && accepted(metrics[m].metric, &c))
                     harness_compare(producers, results, n_producers, metrics[m].metric, &c);
             }
 }
@@ -109,7 +119,7 @@ static void variants_agree(void **state)
             if (results[i].different)
                 fail_msg("%u of %u records differ, first: %s", results[i].different, results[i].compared,
                          results[i].first);
-            assert_true(results[i].compared > 1000);
+            assert_true(results[i].compared > 1000 / INTERVAL);
         }
     }
 }

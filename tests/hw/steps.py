@@ -20,10 +20,16 @@ import sys
 import threading
 import time
 
-FEATURES = "psnr|float_ssim|motion"
-# Every option that changes what kernels do; float_ssim at full size is a run of its own.
+FEATURES = "psnr|float_ssim|motion|cambi"
+# CAMBI as the v1 models of VMAF ask for it.
+CAMBI_V1 = "cambi:cambi_high_res_speedup=1080:cambi_vis_lum_threshold=0.06:cambi_max_val=17"
+# Every option that changes what kernels do; float_ssim at full size and CAMBI at other sizes are runs of their own.
 ALL_OPTIONS = r"psnr\\:enable_mse=true|float_ssim\\:enable_lcs=true|motion\\:motion_five_frame_window=true"
-FULL_SIZE = r"float_ssim\\:scale=1\\:enable_lcs=true|motion"
+ALL_OPTIONS += r"|cambi\\:full_ref=true"
+FULL_SIZE = r"float_ssim\\:scale=1\\:enable_lcs=true|motion|" + CAMBI_V1.replace(":", r"\\:")
+RESIZED = r"cambi\\:full_ref=true\\:enc_width=300\\:enc_height=200\\:enc_bitdepth=8\\:max_log_contrast=3\\:eotf=pq\\:topk=0.3"
+# The least picture that everything here can score: CAMBI wants 216 samples in a row or a column.
+SMALL = "216x40"
 SIZES = ["576x324", "1280x720", "1920x1080", "3840x2160", "7680x4320"]
 
 
@@ -221,6 +227,10 @@ def count_tap(run, step, name, result):
         step.check(False, test, result.words() + " | " + result.out.strip()[-600:])
 
 
+# Tests of kernels alone, without the engine: what checkers of memory can run.
+KERNEL_TESTS = ("kernels", "cambi_kernels", "cambi_pool")
+
+
 def step_units(run, step):
     """The library's tests of devices, on this driver."""
     (run.out / "logs").mkdir(exist_ok=True)
@@ -233,13 +243,13 @@ def step_units(run, step):
         if run.quick:
             environment["KERNELS_SMALL"] = "brief"
         runs.append((name, test["program"], environment))
-        if name == "kernels" and not run.quick and not run.device["software"]:
-            runs.append(("kernels, PTX", test["program"], environment | {"KERNELS_IMAGE": "ptx", "KERNELS_SMALL": "all"}))
+        if name in KERNEL_TESTS and not run.quick and not run.device["software"]:
+            runs.append((f"{name}, PTX", test["program"], environment | {"KERNELS_IMAGE": "ptx", "KERNELS_SMALL": "all"}))
 
     def one(item):
         name, program, environment = item
         result = run.call(step, [run.folder / "bin" / program], environment)
-        (run.out / "logs" / f"{program}.txt").write_text(result.out + result.err, encoding="utf-8")
+        (run.out / "logs" / f"{re.sub('[^a-z_]+', '_', name.lower())}.txt").write_text(result.out + result.err, encoding="utf-8")
         count_tap(run, step, name, result)
 
     side_by_side(min(4, jobs()), one, runs)
@@ -270,8 +280,8 @@ def graph_of(form, upload, blur=2):
 def step_formats(run, step):
     """Every pixel format, from software frames and from uploaded ones, against the CPU."""
     formats = ["yuv420p", "nv12", "p010"] if run.quick else FORMATS
-    size = "96x54" if run.quick else "354x289"
-    cases = [(f, upload, features) for f in formats for upload in (False, True) for features in (ALL_OPTIONS, FULL_SIZE)]
+    size = SMALL if run.quick else "354x289"
+    cases = [(f, upload, features) for f in formats for upload in (False, True) for features in (ALL_OPTIONS, FULL_SIZE, RESIZED)]
     not_made = set()
 
     def one(case):
@@ -295,7 +305,9 @@ def step_formats(run, step):
 
 def step_sizes(run, step):
     """Sizes up to 8K, 8 and 10 bits, against the CPU."""
-    cases = [(s, f, u) for s in (["98x56"] if run.quick else SIZES) for f in ("nv12", "p010", "yuv420p") for u in (False, True)]
+    sizes = [SMALL] if run.quick else SIZES
+    (run.out / "heatmaps").mkdir(exist_ok=True)
+    cases = [(s, f, u) for s in sizes for f in ("nv12", "p010", "yuv420p") for u in (False, True)]
 
     def one(case):
         size, form, upload = case
@@ -304,6 +316,10 @@ def step_sizes(run, step):
                    graph_of(form, upload), f"feature={ALL_OPTIONS}")
         if form != "yuv420p" and not upload:
             run.parity(step, f"{size} {form}, float_ssim at scale 1", source(size, 2), graph_of(form, False), f"feature={FULL_SIZE}")
+        if size == sizes[0]:
+            maps = "heatmaps/" + re.sub("[^a-z0-9]+", "_", f"{form}_{upload}".lower())
+            run.parity(step, f"{size} {form}, {'hwupload' if upload else 'software frames'}, heatmaps", [*device, *source(size, 2)],
+                       graph_of(form, upload), rf"feature=cambi\\:full_ref=true\\:heatmaps_path={maps}")
 
     side_by_side(min(4, jobs()), one, cases)
 
@@ -332,27 +348,31 @@ def step_nvdec(run, step):
 
 
 def step_sanitizer(run, step):
-    """compute-sanitizer's four tools on the kernel tests, on small pictures."""
+    """compute-sanitizer's four tools on the tests of kernels, on small pictures."""
     program = shutil.which("compute-sanitizer") or shutil.which("/usr/local/cuda/bin/compute-sanitizer")
-    test = run.manifest["tests"].get("kernels", "not packed")
-    if run.device["software"] or not program or isinstance(test, str):
-        step.skip("compute-sanitizer", "the software device cannot use it" if run.device["software"] else
-                  test if isinstance(test, str) else "not here")
+    if run.device["software"] or not program:
+        step.skip("compute-sanitizer", "the software device cannot use it" if run.device["software"] else "not here")
         return
     environment = {"KERNELS_SMALL": "all", "GOLDEN_DIR": str(run.folder / "golden"), "CMOCKA_MESSAGE_OUTPUT": "TAP"}
 
-    def one(tool):
+    def one(case):
+        name, tool = case
+        test = run.manifest["tests"].get(name, "not packed")
+        if isinstance(test, str):
+            step.skip(f"{name}, {tool}", test)
+            return
         command = [program, "--tool", tool, "--error-exitcode", "99", run.folder / "bin" / test["program"]]
         result = run.call(step, command, environment)
         (run.out / "logs").mkdir(exist_ok=True)
-        (run.out / "logs" / f"sanitizer_{tool}.txt").write_text(result.out + result.err, encoding="utf-8")
+        (run.out / "logs" / f"sanitizer_{name}_{tool}.txt").write_text(result.out + result.err, encoding="utf-8")
         if "Device not supported" in result.out + result.err:
-            step.skip(tool, "compute-sanitizer says: device not supported")
+            step.skip(f"{name}, {tool}", "compute-sanitizer says: device not supported")
             return
         clean = re.search(r"(ERROR SUMMARY: 0 errors|RACECHECK SUMMARY: 0 hazards)", result.out + result.err)
-        step.check(result.code == 0 and clean, f"{tool} is clean", result.words() + " | " + result.out.strip()[-400:])
+        step.check(result.code == 0 and clean, f"{name}, {tool} is clean", result.words() + " | " + result.out.strip()[-400:])
 
-    side_by_side(4, one, ["memcheck", "racecheck", "initcheck", "synccheck"])
+    # The slowest first.
+    side_by_side(4, one, [(name, tool) for tool in ("racecheck", "memcheck", "initcheck", "synccheck") for name in KERNEL_TESTS])
 
 
 # ---- Endurance -------------------------------------------------------------------------------------------------------
@@ -397,29 +417,33 @@ def long_job(run, step, frames):
                 step.check(False, "a long clip", result.words())
             inputs += ["-hwaccel", "cuda", "-hwaccel_output_format", "cuda", "-i", longer]
         return [*inputs, "-filter_complex", f"[0:v][1:v]vmaf_gpu=feature={FEATURES}:backend=cuda"], "decoded on the device"
-    size = "96x54" if run.device["software"] else "576x324"
+    size = SMALL if run.device["software"] else "576x324"
     graph = f"[0:v]format=nv12,split[a][b];[a]hwupload[d];[b]hwupload[r];[d][r]vmaf_gpu=feature={FEATURES}:backend=cuda"
     return [*UPLOAD, *source(size, frames), "-filter_complex", graph], "uploaded"
 
 
 def resident(pid):
-    found = re.search(r"VmRSS:\s*(\d+) kB", pathlib.Path(f"/proc/{pid}/status").read_text(encoding="ascii"))
-    return int(found.group(1)) * 1024 if found else None
+    """Memory of a program in bytes, or None: one that ends has none any more, while what it said last is still to be read."""
+    with contextlib.suppress(OSError):
+        found = re.search(r"VmRSS:\s*(\d+) kB", pathlib.Path(f"/proc/{pid}/status").read_text(encoding="ascii"))
+        return int(found.group(1)) * 1024 if found else None
+    return None
 
 
 def start_long(run, arguments):
-    command = [run.ffmpeg, "-nostdin", "-hide_banner", "-v", "error", "-progress", "pipe:1", "-stats_period", "0.2", *arguments,
+    period = "0.05" if run.quick else "0.2"
+    command = [run.ffmpeg, "-nostdin", "-hide_banner", "-v", "error", "-progress", "pipe:1", "-stats_period", period, *arguments,
                "-f", "null", "-"]
-    return run.start(command, stderr=open(run.out / "logs" / "long.txt", "wb"))
+    with open(run.out / "logs" / "long.txt", "wb") as log:
+        return run.start(command, stderr=log)
 
 
-def wait_for_frame(process, frame):
-    """Reads progress up to that frame. Returns the last frame, or None at the end of the output."""
+def frames_done(process):
+    """How many frames are done, each time that ffmpeg says it, up to the end of its output."""
     for line in process.stdout:
         found = re.match(rb"frame=\s*(\d+)", line)
-        if found and int(found.group(1)) >= frame:
-            return int(found.group(1))
-    return None
+        if found:
+            yield int(found.group(1))
 
 
 def step_long(run, step):
@@ -427,35 +451,38 @@ def step_long(run, step):
     frames = 300 if run.quick else 20000
     arguments, how = long_job(run, step, frames)
     (run.out / "logs").mkdir(exist_ok=True)
-    samples, begin = [], time.monotonic()
+    samples, done, begin = [], 0, time.monotonic()
     with watching(run) as watch, start_long(run, arguments) as process:
         timer = threading.Timer(step.left(), process.kill)
         timer.start()
         told = 0
-        while True:
-            frame = wait_for_frame(process, (samples[-1][0] if samples else 0) + 1)
-            if frame is None:
-                break
-            with contextlib.suppress(OSError):
-                memory = resident(process.pid)
-                if memory:
-                    samples.append((frame, memory, watch.free()))
+        for done in frames_done(process):
+            memory = resident(process.pid)
+            if memory and done > (samples[-1][0] if samples else 0):
+                samples.append((done, memory, watch.free()))
             if time.monotonic() - told > 10:
                 told = time.monotonic()
-                say(f"    {frame} frames")
+                say(f"    {done} frames")
         code = process.wait()
         timer.cancel()
     seconds = time.monotonic() - begin
-    done = samples[-1][0] if samples else 0
     words = (run.out / "logs" / "long.txt").read_text(encoding="utf-8", errors="replace")[-500:]
-    if not step.check(code == 0 and done >= frames * 0.98, f"{frames} frames, {how}", f"exit status {code}, {done} frames; {words}"):
+    if step.check(code == 0 and done >= frames * 0.98, f"{frames} frames, {how}", f"exit status {code}, {done} frames; {words}"):
+        step.text(f"{done} frames in {seconds:.1f} s, {how}.")
+        compare_memory(run, step, samples, done)
+
+
+def compare_memory(run, step, samples, done):
+    """Samples (frame, host's memory, device's free memory) from the second sixth of a run with those of its last fifth."""
+    warm = [s for s in samples if s[0] >= done * 0.15]  # before that buffers are still being made
+    early = [s for s in warm if s[0] <= done * 0.4] or warm[:1]
+    late = [s for s in warm if s[0] >= done * 0.8 and s not in early] or warm[len(early):][-1:]
+    if not step.check(late, "memory is looked at early and late", f"after frames {[s[0] for s in samples]} of {done} only"):
         return
-    early = [s for s in samples if done * 0.15 <= s[0] <= done * 0.4] or samples[:1]
-    late = [s for s in samples if s[0] >= done * 0.8]
     host = statistics.median(s[1] for s in late) - statistics.median(s[1] for s in early)
     device = statistics.median(s[2] for s in early) - statistics.median(s[2] for s in late)
-    step.text(f"{done} frames in {seconds:.1f} s, {how}. Host memory: {early[0][1] / 1e6:.1f} MB early, {late[-1][1] / 1e6:.1f} MB at the "
-              f"end, growth of medians {host / 1e6:.2f} MB. Device memory: growth of medians {device / 1e6:.2f} MB.")
+    step.text(f"Host memory: {early[0][1] / 1e6:.1f} MB early ({len(early)} samples), {late[-1][1] / 1e6:.1f} MB at the end "
+              f"({len(late)} samples), growth of medians {host / 1e6:.2f} MB. Device memory: growth of medians {device / 1e6:.2f} MB.")
     # Scores are kept to the end: eight doubles a frame.
     allowed = 4e6 + 20 * 8 * done
     step.check(host <= allowed, "host memory does not grow", f"by {host / 1e6:.2f} MB; {allowed / 1e6:.1f} MB allowed")
@@ -466,7 +493,7 @@ def step_long(run, step):
 
 
 def small_job(run, step, name):
-    run.parity(step, name, [*UPLOAD, *source("96x54", 5)], graph_of("nv12", True), f"feature={FEATURES}")
+    run.parity(step, name, [*UPLOAD, *source(SMALL, 5)], graph_of("nv12", True), f"feature={FEATURES}")
 
 
 def step_killed(run, step):
@@ -479,7 +506,7 @@ def step_killed(run, step):
             with start_long(run, arguments) as process:
                 timer = threading.Timer(60, process.kill)
                 timer.start()
-                frame = wait_for_frame(process, 30)
+                frame = next((f for f in frames_done(process) if f >= 30), None)
                 os.kill(process.pid, number)
                 begin = time.monotonic()
                 process.stdout.read()
@@ -542,7 +569,7 @@ def step_full(run, step):
 
 def step_start(run, step):
     """How long a job of ten frames takes."""
-    size = "96x54" if run.device["software"] else "1920x1080"
+    size = SMALL if run.device["software"] else "1920x1080"
     cases = {
         "backend=cpu": ("backend=cpu", {}),
         "backend=cuda": ("backend=cuda", {}),
@@ -561,34 +588,39 @@ def step_start(run, step):
 
 # ---- Speed -----------------------------------------------------------------------------------------------------------
 
-def bench_gpu(run, step, lanes, sizes, depths, more):
-    """A table of bench/gpu's, frames taking turns in so many streams."""
-    command = [run.folder / "bin" / "bench_gpu", "--tsv", "--lanes", str(lanes), *more]
+def bench_gpu(run, step, content, lanes, sizes, depths, more):
+    """A table of bench/gpu's, frames taking turns in so many streams. All its features, of contents but natural ones CAMBI's alone."""
+    command = [run.folder / "bin" / "bench_gpu", "--tsv", "--content", content, "--lanes", str(lanes), *more]
+    features = 12 if content == "natural" else 2
+    if content != "natural":
+        command += ["--feature", "cambi", "--feature", CAMBI_V1]
     for size in sizes:
         command += ["--size", size]
     for depth in depths:
         command += ["--depth", depth]
     result = run.call(step, command)
-    (run.out / f"bench_gpu_{lanes}.tsv").write_text(result.out, encoding="utf-8")
+    (run.out / f"bench_gpu_{content}_{lanes}.tsv").write_text(result.out, encoding="utf-8")
     rows = [dict(zip(result.out.splitlines()[0].split("\t"), line.split("\t"))) for line in result.out.splitlines()[1:]]
     good = [row for row in rows if float(row["microseconds"]) > 0 and float(row["copy_microseconds"]) > 0]
-    step.check(result.code == 0 and len(good) == len(rows) >= 10 * len(sizes) * len(depths), f"bench_gpu, {lanes} lanes",
-               result.words())
+    step.check(result.code == 0 and len(good) == len(rows) == features * len(sizes) * len(depths), f"bench_gpu, {content}, {lanes} lanes",
+               f"{len(good)} of {len(rows)} rows; " + result.words())
     order = "one after the other" if lanes == 1 else f"taking turns in {lanes} streams, as the filter has them"
-    step.text(f"Frames {order}. Microseconds a frame pair, device events, median; `copy`: the time of a device copy that moves "
-              "as many bytes, over the metric's.\n\n| size | bits | metric | us | bytes | GB/s | copy us | copy |\n"
+    step.text(f"Frames of {content} content, {order}. Microseconds a frame pair, device events, median; `copy`: the time of a device "
+              "copy that moves as many bytes, over the metric's.\n\n| size | bits | metric | us | bytes | GB/s | copy us | copy |\n"
               "|---|---|---|---|---|---|---|---|\n" + "\n".join(
                   "| {size} | {depth} | {name} | {microseconds} | {bytes} | {gigabytes_per_second} | {copy_microseconds} | {copy_ratio} |"
                   .format(**row, name=row["feature"].replace("|", ", ")) for row in good))
 
 
 def step_bench(run, step):
-    """bench/gpu: the kernels on resident frames."""
+    """bench/gpu: the kernels on resident frames; CAMBI, whose time depends on the picture, also on banded frames and hostile ones."""
     if run.quick or run.device["software"]:
-        bench_gpu(run, step, 1, ["96x54"], ["8"], ["--memory", "1", "--runs", "2"])
+        for content in ("natural", "banded", "blocks"):
+            bench_gpu(run, step, content, 1, [SMALL], ["8"], ["--memory", "1", "--runs", "1"])
         return
-    bench_gpu(run, step, 1, SIZES, ["8", "10"], [])
-    bench_gpu(run, step, 3, SIZES[2:4], ["8"], [])
+    for content in ("natural", "banded", "blocks"):
+        bench_gpu(run, step, content, 1, SIZES, ["8", "10"], [])
+        bench_gpu(run, step, content, 3, SIZES[2:4], ["8"], [])
 
 
 def step_whole(run, step):
