@@ -347,14 +347,14 @@ typedef struct Table {
     uint32_t low, high, step;
 } Table;
 
-GPU_FN Table table_of(uint64_t sums, int32_t first, int32_t last)
+GPU_FN Table table_of(const VgCambiPoolScale *scale, uint64_t sums, int32_t first, int32_t last)
 {
     Table t;
     t.entries = (VgCambiCandidates *)gpu_dynamic_shared();
     t.all = sums;
     t.low = (uint32_t)first / CHUNK;
     t.high = (uint32_t)last / CHUNK;
-    t.step = (t.high + 1 - t.low + VG_CAMBI_TABLE - 1) / VG_CAMBI_TABLE;
+    t.step = (t.high - t.low + scale->table) / scale->table;
     return t;
 }
 
@@ -570,7 +570,7 @@ GPU_FN void list_candidates(const VgCambiPoolScale *scale, const Round *r, uint3
 GPU_FN void pass(const VgCambiPoolScale *scale, const Round *r, uint32_t block, uint32_t n_blocks)
 {
     const uint32_t last_chunk = (uint32_t)r->end / CHUNK, own = EACH * gpu_tid(0);
-    const Table t = table_of(r->old_sums, r->old_first, r->old_last);
+    const Table t = table_of(scale, r->old_sums, r->old_first, r->old_last);
     uint32_t c = (uint32_t)r->begin / CHUNK + block;
     float v[EACH], next[EACH];
 
@@ -699,7 +699,7 @@ GPU_FN void decide(const VgCambiPoolScale *scale, const Round *r)
     GPU_GLOBAL VgCambiPoolState *const state = state_of(scale);
     const int32_t top = (int32_t)scale->top;
     const uint32_t size = (uint32_t)(r->last - r->first + 1);
-    const Table t = table_of(r->sums, r->first, r->last);
+    const Table t = table_of(scale, r->sums, r->first, r->last);
     uint32_t all_x, all_y;
     const uint32_t chunk = scan_counts(&t, r->counts, &all_x, &all_y);
 

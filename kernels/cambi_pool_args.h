@@ -95,6 +95,8 @@ typedef struct VgCambiPoolScale {
     uint32_t n_chunks, n_ordered;
     uint32_t in_order; /* the sum is made in order without a test of whether it matters */
     uint32_t spread;   /* the permutation is begun by cambi_pool_round */
+    uint32_t table;    /* sums of candidates that a block keeps, VG_CAMBI_TABLE at most */
+    uint32_t reserved;
 } VgCambiPoolScale;
 
 typedef struct VgCambiPoolArgs {

@@ -102,6 +102,7 @@ static void set_scales(VgCambiPoolArgs *args, const VgCambiParams *p, int side, 
         scale->n_ordered = vg_divide_up(scale->top, VG_ORDERED_CHUNK);
         scale->in_order = tuning->ordered_always ||
                           vg_cambi_sum_may_overflow(p->sides[side].top[s], p->n_differences, p->sides[side].window);
+        scale->table = tuning->table;
         scale->spread = args->scales[0].n > tuning->spread_frame && scale->n > tuning->spread && scale->top < scale->n;
     }
 }
@@ -149,7 +150,7 @@ int vg_cambi_pool_enqueue(const VgCambiParams *params, int side, const VgLaunche
                           const uint64_t values[VG_CAMBI_SCALES], uint64_t totals, uint64_t work, uint64_t record,
                           const VgCambiPoolTuning *tuning)
 {
-    static const VgCambiPoolTuning best = { SPREAD_FRAME, SPREAD, ROUNDS, 0 };
+    static const VgCambiPoolTuning best = { SPREAD_FRAME, SPREAD, ROUNDS, 0, VG_CAMBI_TABLE };
     const VgCambiPoolTuning *const t = tuning ? tuning : &best;
     VgCambiPoolArgs args;
 

@@ -26,6 +26,7 @@ typedef struct VgCambiPoolTuning {
     uint32_t spread;        /* and begins permutations of planes of more values than this; no more than spread_frame */
     uint32_t rounds;        /* by so many rounds */
     int32_t ordered_always; /* sums are made in order even where the order cannot matter */
+    uint32_t table;         /* sums of candidates that a block keeps: 1 to VG_CAMBI_TABLE */
 } VgCambiPoolTuning;
 
 /** Bytes of work memory, aligned to 256 by the caller. Both sides use the same, one after the other in one stream. */

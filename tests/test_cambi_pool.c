@@ -328,16 +328,17 @@ static void none_differs(const Result *result)
 
 /* ---- Tests --------------------------------------------------------------------------------------------------------- */
 
-/* What is best, and always in order: by one block, by the whole device with too few rounds, and with enough. */
+/* What is best, and always in order: by one block, by the whole device with too few rounds, and with enough; with tables of
+   all sums, as of planes up to 4K, and of every few, as of larger ones. */
 static const VgCambiPoolTuning tunings[] = {
-    { 1 << 21, 1 << 17, 10, 0 },
-    { 0, 0, 2, 0 },
-    { 1 << 21, 1 << 17, 10, 1 },
-    { 0, 0, 0, 1 },
-    { 0, 0, 4, 1 },
-    { 0, 0, 12, 1 },
-    { 100, 100, 2, 1 },
-    { 0, 0, 3, 1 },
+    { 1 << 21, 1 << 17, 10, 0, VG_CAMBI_TABLE },
+    { 0, 0, 2, 0, 3 },
+    { 1 << 21, 1 << 17, 10, 1, VG_CAMBI_TABLE },
+    { 0, 0, 0, 1, VG_CAMBI_TABLE },
+    { 0, 0, 4, 1, VG_CAMBI_TABLE },
+    { 0, 0, 12, 1, 2 },
+    { 100, 100, 2, 1, VG_CAMBI_TABLE },
+    { 0, 0, 3, 1, 7 },
 };
 #define N_TUNINGS (sizeof(tunings) / sizeof(tunings[0]))
 
