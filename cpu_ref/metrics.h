@@ -13,5 +13,6 @@ extern const VgCpuMetric vg_cpu_psnr;
 extern const VgCpuMetric vg_cpu_float_ssim;
 extern const VgCpuMetric vg_cpu_motion;
 extern const VgCpuMetric vg_cpu_cambi;
+extern const VgCpuMetric vg_cpu_speed; /* of speed_chroma and speed_temporal */
 
 #endif

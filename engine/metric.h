@@ -140,5 +140,7 @@ extern const VgMetric vg_metric_psnr;
 extern const VgMetric vg_metric_float_ssim;
 extern const VgMetric vg_metric_motion;
 extern const VgMetric vg_metric_cambi;
+extern const VgMetric vg_metric_speed_chroma;
+extern const VgMetric vg_metric_speed_temporal;
 
 #endif

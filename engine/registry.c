@@ -9,7 +9,12 @@
 #include <stddef.h>
 #include <string.h>
 
-const VgMetric *const vg_metrics[] = { &vg_metric_psnr, &vg_metric_float_ssim, &vg_metric_motion, &vg_metric_cambi,
+const VgMetric *const vg_metrics[] = { &vg_metric_psnr,
+                                       &vg_metric_float_ssim,
+                                       &vg_metric_motion,
+                                       &vg_metric_cambi,
+                                       &vg_metric_speed_chroma,
+                                       &vg_metric_speed_temporal,
                                        NULL };
 
 const VgMetric *vg_metric_find(const char *name)

@@ -20,4 +20,16 @@
 #define VG_SQRTF(x) sqrtf(x)
 #endif
 
+/* x * y + z rounded once, binary32 and binary64. */
+#ifndef VG_FMA
+#include <math.h>
+#define VG_FMAF(x, y, z) fmaf(x, y, z)
+#define VG_FMA(x, y, z)  fma(x, y, z)
+#endif
+
+/* 1 / sqrt(x) with an error of a few units in the last place, for 1 <= x <= 2. */
+#ifndef VG_NEAR_RSQRTF
+#define VG_NEAR_RSQRTF(x) (1.0f / VG_SQRTF(x))
+#endif
+
 #endif
