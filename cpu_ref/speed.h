@@ -57,8 +57,8 @@ typedef enum VgSpeedStage {
     VG_SPEED_STAGE_OFF_DIAGONAL,
     VG_SPEED_STAGE_EIGENVALUES,
     VG_SPEED_STAGE_Q,
-    VG_SPEED_STAGE_R, /* the lower triangle is not made */
-    VG_SPEED_STAGE_X, /* row: sample of the block; column: block. From Q to here: only if eigenvalues are regular */
+    VG_SPEED_STAGE_R,
+    VG_SPEED_STAGE_X, /* row: sample of the block; column: block. Q and R: of regular eigenvalues alone; X: of regular matrices */
     VG_SPEED_STAGE_S,
     VG_SPEED_STAGE_E,
 } VgSpeedStage;

@@ -5,7 +5,6 @@
  * speed_chroma and speed_temporal: options, keys and score rules. Definition: docs/numerics.md, SpEED. Exponentials are the
  * host's.
  */
-#include <errno.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
