@@ -17,5 +17,6 @@
 /* For VgCpuVariant.supported. */
 int vg_cpu_any(void);
 int vg_cpu_has_avx2(void);
+int vg_cpu_has_avx2_fma(void);
 
 #endif

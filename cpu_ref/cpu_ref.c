@@ -21,6 +21,15 @@ int vg_cpu_has_avx2(void)
 #endif
 }
 
+int vg_cpu_has_avx2_fma(void)
+{
+#if VG_ARCH_X86
+    return vg_cpu_has_avx2() && __builtin_cpu_supports("fma");
+#else
+    return 0;
+#endif
+}
+
 const VgCpuVariant *vg_cpu_best_variant(const VgCpuMetric *metric)
 {
     const VgCpuVariant *best = metric->variants;

@@ -26,6 +26,7 @@ size_t vg_speed_scratch(const VgSpeedParams *params, void *memory, VgSpeedScratc
     const int64_t columns = (int64_t)width * params->n_taps; /* of the low pass's windows */
     const int64_t row = columns > params->width ? columns : params->width;
     const int64_t low = row > params->scaled_width ? row : params->scaled_width;
+    const int32_t windows = vg_speed_windows(width);
     size_t used = 0;
 
     scratch->pitch = (width + VG_SPEED_MARGIN + 15) & ~15;
@@ -46,6 +47,10 @@ size_t vg_speed_scratch(const VgSpeedParams *params, void *memory, VgSpeedScratc
     scratch->decimated = vg_take_row(memory, &used, height * scratch->pitch, sizeof(float));
     scratch->plane = vg_take_row(memory, &used, height * scratch->pitch, sizeof(float));
     scratch->wide = vg_take_row(memory, &used, height * scratch->pitch, sizeof(double));
+    scratch->windows = vg_take_row(memory, &used,
+                                   (int64_t)VG_SPEED_N * vg_speed_band_rows(windows) * ((windows + 3) & ~3),
+                                   sizeof(double));
+    scratch->window_sums = vg_take_row(memory, &used, VG_SPEED_WINDOW_SUMS, sizeof(double));
     scratch->x = vg_take_row(memory, &used, VG_SPEED_N * scratch->x_pitch, sizeof(float));
     for (int side = 0; side < 2; side++) {
         scratch->s[side] = vg_take_row(memory, &used, scratch->x_pitch, sizeof(float));
@@ -81,6 +86,9 @@ static void add(void *record, const void *other)
 
 static const VgCpuVariant variants[] = {
     { "c", vg_cpu_any, speed_c },
+#if VG_ARCH_X86
+    { "avx2", vg_cpu_has_avx2_fma, vg_speed_avx2 },
+#endif
     { 0 },
 };
 

@@ -25,6 +25,23 @@
 #define VG_SPEED_PITCH 32
 typedef float VgSpeedMatrix[VG_SPEED_N][VG_SPEED_PITCH] __attribute__((aligned(64)));
 
+/** Rows of windows that are worked on together where vectors are: five windows of them shall stay in the first cache. */
+static inline int32_t vg_speed_band_rows(int32_t width)
+{
+    return width < 512 ? 512 / width : 1;
+}
+
+/** Doubles that the sums of products take there: for every five windows, blocks of two, each of which has all lanes. */
+#define VG_SPEED_WINDOW_SUMS ((3 + 5 + 8 + 10 + 13) * 2 * VG_SPEED_SIDE * VG_SPEED_LANES)
+
+/** Rows that a vertical filter reads, in place. */
+typedef struct VgSpeedRows {
+    const uint8_t *current[VG_SPEED_MOST_TAPS];
+    const uint8_t *earlier[VG_SPEED_MOST_TAPS]; /* NULL: no difference */
+    int32_t n, bytes, shift, earlier_shift;
+    float unit;
+} VgSpeedRows;
+
 typedef struct VgSpeedScratch {
     void *samples[2]; /* unpacked rows: of the picture, and of the one that it is subtracted from */
     /* For resampling: source rows by row modulo VG_SPEED_KEPT_ROWS, and of every column that the low pass reads the
@@ -38,6 +55,8 @@ typedef struct VgSpeedScratch {
     float *decimated, *plane;            /* planes of `pitch` */
     double *wide;                        /* the same as `plane` */
     ptrdiff_t pitch;
+    double *windows;     /* a band of the 25 windows less their means */
+    double *window_sums; /* VG_SPEED_WINDOW_SUMS */
     float *x; /* solutions, VG_SPEED_N rows of n_blocks rounded up to whole chunks */
     ptrdiff_t x_pitch;
     float *s[2], *e[2]; /* variances and entropies of both sides' blocks; as many */

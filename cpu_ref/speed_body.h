@@ -5,6 +5,9 @@
  * SpEED's pixel pass, compiled once for every instruction set: the including file defines VG_RUN, the function's name, and
  * VG_LINKAGE, static or nothing.
  *
+ * It may also define VG_COVARIANCE_SUMS, another covariance_sums(), and VG_VERTICAL, a hand-written vertical filter of rows
+ * in place for the first columns, which returns how many columns it has done; the C loops do the rest.
+ *
  * Loops run over columns, matrix columns or blocks inside, and over what a running sum adds outside: so compilers find
  * vectors, and every sum keeps its order.
  */
@@ -13,6 +16,10 @@
 #include "cpu_ref/rows.h"
 #include "cpu_ref/speed.h"
 #include "shared_math/speed_lanczos.h"
+
+#ifndef VG_VERTICAL
+#define VG_VERTICAL(rows, taps, columns, out) ((void)(rows), (void)(taps), (void)(columns), (void)(out), 0)
+#endif
 
 #define N     VG_SPEED_N
 #define PITCH VG_SPEED_PITCH
@@ -35,7 +42,8 @@ typedef struct Source {
     float unit;
 } Source;
 
-VG_TEMPLATE void convert_row(const Source *source, int32_t y, int32_t width, const VgSpeedScratch *scratch,
+/* Columns from `first` to before `end`. */
+VG_TEMPLATE void convert_row(const Source *source, int32_t y, int32_t first, int32_t end, const VgSpeedScratch *scratch,
                              float *restrict out, const int bytes)
 {
     const void *current = vg_row(source->current, y, scratch->samples[0], bytes);
@@ -43,20 +51,21 @@ VG_TEMPLATE void convert_row(const Source *source, int32_t y, int32_t width, con
 
     if (source->earlier) {
         const void *earlier = vg_row(source->earlier, y, scratch->samples[1], bytes);
-        for (int32_t x = 0; x < width; x++)
+        for (int32_t x = first; x < end; x++)
             out[x] = vg_speed_difference(vg_sample(earlier, x, bytes), vg_sample(current, x, bytes), unit);
     } else {
-        for (int32_t x = 0; x < width; x++)
+        for (int32_t x = first; x < end; x++)
             out[x] = vg_speed_sample(vg_sample(current, x, bytes), unit);
     }
 }
 
-static void source_row(const Source *source, int32_t y, int32_t width, const VgSpeedScratch *scratch, float *out)
+static void source_row(const Source *source, int32_t y, int32_t first, int32_t end, const VgSpeedScratch *scratch,
+                       float *out)
 {
     if (source->bytes == 1)
-        convert_row(source, y, width, scratch, out, 1);
+        convert_row(source, y, first, end, scratch, out, 1);
     else
-        convert_row(source, y, width, scratch, out, 2);
+        convert_row(source, y, first, end, scratch, out, 2);
 }
 
 /* ---- Resampling --------------------------------------------------------------------------------------------------- */
@@ -130,7 +139,7 @@ static const float *kept_row(const VgSpeedParams *params, const Source *source, 
     const int32_t place = y & (VG_SPEED_KEPT_ROWS - 1);
 
     if (scratch->kept_rows[place] != y) {
-        source_row(source, y, params->width, scratch, scratch->kept[place]);
+        source_row(source, y, 0, params->width, scratch, scratch->kept[place]);
         scratch->kept_rows[place] = y;
     }
     return scratch->kept[place];
@@ -211,6 +220,24 @@ static int32_t low_end(const VgSpeedParams *params)
     return (vg_speed_decimated(params->scaled_width) - 1) * VG_SPEED_STEP + (params->n_taps - 1) / 2 + 1;
 }
 
+/* Filters row i vertically, if rows can be read in place. Returns how many columns are done. */
+static int32_t rows_in_place(const VgSpeedParams *params, const Source *source, int32_t i, int32_t columns, float *low)
+{
+    const VgPlane *current = source->current, *earlier = source->earlier;
+    const int32_t n = params->n_taps, reach = (n - 1) / 2;
+    VgSpeedRows rows = { .n = n, .bytes = source->bytes, .shift = current->shift, .unit = source->unit };
+
+    if (current->step != rows.bytes || (earlier && earlier->step != rows.bytes))
+        return 0;
+    for (int32_t k = 0; k < n; k++) {
+        const int32_t y = vg_speed_mirror(i * VG_SPEED_STEP - reach + k, params->scaled_height);
+        rows.current[k] = current->data + y * current->pitch;
+        rows.earlier[k] = earlier ? earlier->data + y * earlier->pitch : NULL;
+    }
+    rows.earlier_shift = earlier ? earlier->shift : 0;
+    return VG_VERTICAL(&rows, params->taps, columns, low);
+}
+
 /* Row i of the decimated plane. */
 static void decimated_row(const VgSpeedParams *params, const Source *source, int32_t i, VgSpeedScratch *scratch)
 {
@@ -220,14 +247,16 @@ static void decimated_row(const VgSpeedParams *params, const Source *source, int
     const int32_t columns = plain ? plain_columns : n_window_columns(params);
     float *restrict low = scratch->low, *restrict out = scratch->decimated + i * scratch->pitch;
 
-    memset(low, 0, (size_t)columns * sizeof(*low));
-    for (int32_t k = 0; k < n; k++) {
+    const int32_t done = plain ? rows_in_place(params, source, i, columns, low) : 0;
+
+    memset(low + done, 0, (size_t)(columns - done) * sizeof(*low));
+    for (int32_t k = 0; k < n && done < columns; k++) {
         const int32_t y = vg_speed_mirror(i * VG_SPEED_STEP - reach + k, params->scaled_height);
         if (plain)
-            source_row(source, y, columns, scratch, scratch->resampled);
+            source_row(source, y, done, columns, scratch, scratch->resampled);
         else
             resample_row(params, source, y, scratch);
-        add_row(scratch->resampled, params->taps[k], columns, low);
+        add_row(scratch->resampled + done, params->taps[k], columns - done, low + done);
     }
     if (plain)
         mirror_ends(low, params->scaled_width, reach, end);
@@ -309,9 +338,12 @@ static double covariance_sum(const double *a, const double *b, ptrdiff_t pitch, 
     return vg_speed_join_lanes(lanes);
 }
 
-static void covariance_sums(const double *wide, ptrdiff_t pitch, int32_t width, int32_t height, const float means[N],
+static void covariance_sums(const VgSpeedScratch *scratch, int32_t width, int32_t height, const float means[N],
                             double sums[VG_SPEED_PAIRS])
 {
+    const double *wide = scratch->wide;
+    const ptrdiff_t pitch = scratch->pitch;
+
     for (int p = 0; p < N; p++)
         for (int q = 0; q <= p; q++)
             sums[vg_speed_pair(p, q)] =
@@ -553,13 +585,26 @@ static int block_variances(VgSpeedMatrix covariances, int32_t n_blocks, int32_t 
 
 /* ---- Entropies and the score -------------------------------------------------------------------------------------- */
 
-static void block_entropies(const float d[N], float sigma, const float *restrict s, int32_t n_blocks, float *restrict e)
+/* Adds an eigenvalue's part to the entropies of a chunk of blocks. */
+static void add_entropies(float eigenvalue, float sigma, const float *restrict s, float *restrict e)
 {
-    for (int32_t b = 0; b < n_blocks; b++)
-        e[b] = 0;
-    for (int k = 0; k < N; k++)
-        for (int32_t b = 0; b < n_blocks; b++)
-            e[b] = vg_speed_add_entropy(e[b], vg_log2((double)vg_speed_entropy_argument(d[k], s[b], sigma)));
+    float sums[CHUNK];
+    int sure = 1;
+
+    for (int b = 0; b < CHUNK; b++)
+        sure &= vg_speed_add_entropy_near(e[b], vg_speed_entropy_argument(eigenvalue, s[b], sigma), &sums[b]);
+    for (int b = 0; !sure && b < CHUNK; b++)
+        sums[b] = vg_speed_add_entropy(e[b], vg_log2((double)vg_speed_entropy_argument(eigenvalue, s[b], sigma)));
+    memcpy(e, sums, sizeof(sums));
+}
+
+/* Of whole chunks of blocks. */
+static void block_entropies(const float d[N], float sigma, const float *s, int32_t n_blocks, float *e)
+{
+    memset(e, 0, (size_t)n_blocks * sizeof(*e));
+    for (int32_t first = 0; first < n_blocks; first += CHUNK)
+        for (int k = 0; k < N; k++)
+            add_entropies(d[k], sigma, s + first, e + first);
 }
 
 /* S and E of a side's blocks; returns whether its matrix is singular. */
@@ -582,7 +627,7 @@ static int side_entropies(const VgSpeedParams *params, const Source *source, int
     show(observer, side, VG_SPEED_STAGE_PLANE, scratch->plane, height, width, scratch->pitch);
 
     window_means(scratch, windows_x, windows_y, means);
-    VG_COVARIANCE_SUMS(scratch->wide, scratch->pitch, windows_x, windows_y, means, sums);
+    VG_COVARIANCE_SUMS(scratch, windows_x, windows_y, means, sums);
     covariance_matrix(sums, windows_x * windows_y, covariances);
     show(observer, side, VG_SPEED_STAGE_MEANS, means, SIDE, SIDE, SIDE);
     show(observer, side, VG_SPEED_STAGE_SUMS, sums, 1, VG_SPEED_PAIRS, VG_SPEED_PAIRS);
@@ -599,8 +644,8 @@ static int side_entropies(const VgSpeedParams *params, const Source *source, int
     if (!singular)
         singular = block_variances(covariances, n_blocks, blocks_x, side, scratch, observer);
     if (singular)
-        memset(scratch->s[side], 0, (size_t)n_blocks * sizeof(float));
-    block_entropies(d, params->sigma, scratch->s[side], n_blocks, scratch->e[side]);
+        memset(scratch->s[side], 0, (size_t)scratch->x_pitch * sizeof(float));
+    block_entropies(d, params->sigma, scratch->s[side], (int32_t)scratch->x_pitch, scratch->e[side]);
     show(observer, side, VG_SPEED_STAGE_S, scratch->s[side], blocks_y, blocks_x, blocks_x);
     show(observer, side, VG_SPEED_STAGE_E, scratch->e[side], blocks_y, blocks_x, blocks_x);
     return singular;
@@ -665,6 +710,8 @@ VG_LINKAGE void VG_RUN(const void *params_v, const VgCpuFrame *frame, int band, 
     memcpy(partial, &record, sizeof(record));
 }
 
+#undef VG_COVARIANCE_SUMS
+#undef VG_VERTICAL
 #undef CHUNK
 #undef SIDE
 #undef PITCH

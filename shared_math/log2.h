@@ -135,4 +135,34 @@ VG_FN double vg_log2(double x)
     return x > 0 ? x : vg_bits_double(0x7ff8000000000000u);
 }
 
+/* ---- Where few bits will do ---------------------------------------------------------------------------------------- */
+
+/** Arguments of vg_log2_near(), as bit patterns of binary32: from 2^-30 on, below 2^41. */
+#define VG_LOG2_NEAR_FIRST 0x30800000u
+#define VG_LOG2_NEAR_END   0x54000000u
+
+/**
+ * Bound on the distance of vg_log2_near() from vg_log2(). The series without its terms from c_10 on errs by 2^-55, s and
+ * the sum of the terms by a few units of 2^-54, and the last addition by 2^-48, half a unit of the largest logarithm.
+ */
+#define VG_LOG2_NEAR_ERROR 0x1p-46
+
+/** log2(x) in plain binary64: with the bound, mostly enough to know what a sum rounds to in binary32. */
+VG_FN double vg_log2_near(float x)
+{
+    const double pairs[VG_LOG2_PAIRS][2] = VG_LOG2_PAIR_COEFFICIENTS;
+    const double doubles[VG_LOG2_DOUBLES] = VG_LOG2_DOUBLE_COEFFICIENTS;
+    const uint32_t bits = vg_float_bits(x), above = bits - 0x3f3504f3u; /* above sqrt(1/2) */
+    const int32_t exponent = (int32_t)above >> 23;
+    const double m = (double)vg_bits_float(bits - (above & 0xff800000u));
+    const double s = (m - 1) / (m + 1), z = s * s;
+    double p = doubles[2];
+
+    p = VG_FMA(p, z, doubles[1]);
+    p = VG_FMA(p, z, doubles[0]);
+    for (int n = VG_LOG2_PAIRS - 1; n >= 0; n--)
+        p = VG_FMA(p, z, pairs[n][0]);
+    return VG_FMA(p, s, (double)exponent);
+}
+
 #endif

@@ -436,6 +436,20 @@ VG_FN float vg_speed_add_entropy(float e, double log2)
     return (float)((double)e + (log2 + VG_SPEED_GAUSS));
 }
 
+/**
+ * The same with the argument itself, without much work: returns whether *sum is the result for sure. Every step of
+ * vg_speed_add_entropy() is monotonic, so that the logarithm's result lies between those of its bounds.
+ */
+VG_FN int vg_speed_add_entropy_near(float e, float argument, float *sum)
+{
+    const uint32_t above_first = vg_float_bits(argument) - VG_LOG2_NEAR_FIRST;
+    const double near = vg_log2_near(argument);
+    const float low = vg_speed_add_entropy(e, near - VG_LOG2_NEAR_ERROR);
+    const float high = vg_speed_add_entropy(e, near + VG_LOG2_NEAR_ERROR);
+    *sum = low;
+    return (above_first < VG_LOG2_NEAR_END - VG_LOG2_NEAR_FIRST) & (low == high);
+}
+
 /** Entropy below which a block is not seen. */
 VG_FN float vg_speed_threshold(float floor, float sigma)
 {

@@ -22,6 +22,10 @@ static const uint32_t sides[][2] = {
 };
 #define N_SIDES (sizeof(sides) / sizeof(sides[0]))
 
+/* The same for SpEED, which needs larger ones: all mixtures of sixteen columns, eight and the rest. */
+static const uint32_t speed_sides[][2] = { { 80, 80 }, { 97, 81 }, { 191, 163 }, { 352, 201 }, { 577, 181 }, { 410, 330 } };
+#define N_SPEED_SIDES (sizeof(speed_sides) / sizeof(speed_sides[0]))
+
 static const char *const psnr_options[] = { "", "enable_chroma=false", NULL };
 static const char *const float_ssim_options[] = { "",        "enable_lcs=true", "scale=2:enable_lcs=true",
                                                   "scale=3", "scale=4",         "scale=5:enable_lcs=true",
@@ -33,16 +37,34 @@ static const char *const cambi_options[] = { "heatmaps_path=maps",
                                              "max_log_contrast=5:eotf=pq:topk=1:enc_bitdepth=8:window_size=127",
                                              "max_log_contrast=0:topk=0.01:enc_width=219:enc_height=150", NULL };
 
+static const char *const speed_chroma_options[] = {
+    "",
+    "speed_weight_var_mode=5:speed_prescale=0.6:speed_prescale_method=bilinear",
+    "speed_weight_var_mode=3:speed_prescale=1.3:speed_prescale_method=bicubic",
+    "speed_weight_var_mode=6:speed_kernelscale=3.711:speed_prescale=1.1:speed_prescale_method=lanczos4",
+    NULL,
+};
+static const char *const speed_temporal_options[] = {
+    "",
+    "speed_use_ref_diff=true:speed_kernelscale=0.5",
+    "speed_prescale=0.9:speed_kernelscale=2",
+    NULL,
+};
+
 static const struct {
     const VgMetric *metric;
     const char *const *options;
     unsigned n_bands; /* how many of the numbers of bands are tried */
     uint32_t depths[8];
+    const uint32_t (*sides)[2];
+    unsigned n_sides;
 } metrics[] = {
-    { &vg_metric_psnr, psnr_options, 4, { 8, 10, 12, 16 } },
-    { &vg_metric_float_ssim, float_ssim_options, 1, { 8, 10, 12, 16 } },
-    { &vg_metric_motion, motion_options, 4, { 8, 9, 10, 12, 14, 15, 16 } },
-    { &vg_metric_cambi, cambi_options, 2, { 8, 9, 10, 12, 13, 16 } },
+    { &vg_metric_psnr, psnr_options, 4, { 8, 10, 12, 16 }, sides, N_SIDES },
+    { &vg_metric_float_ssim, float_ssim_options, 1, { 8, 10, 12, 16 }, sides, N_SIDES },
+    { &vg_metric_motion, motion_options, 4, { 8, 9, 10, 12, 14, 15, 16 }, sides, N_SIDES },
+    { &vg_metric_cambi, cambi_options, 2, { 8, 9, 10, 12, 13, 16 }, sides, N_SIDES },
+    { &vg_metric_speed_chroma, speed_chroma_options, 2, { 8, 10, 12, 16 }, speed_sides, N_SPEED_SIDES },
+    { &vg_metric_speed_temporal, speed_temporal_options, 1, { 8, 10, 12, 16 }, speed_sides, N_SPEED_SIDES },
 };
 #define N_METRICS (sizeof(metrics) / sizeof(metrics[0]))
 
@@ -87,10 +109,11 @@ static void compare(unsigned m, unsigned interval, const HarnessProducer *produc
 {
     unsigned n = 0;
 
-    for (unsigned s = 0; s < N_SIDES; s += interval)
+    for (unsigned s = 0; s < metrics[m].n_sides; s += interval)
         for (unsigned d = 0; metrics[m].depths[d]; d++)
             for (unsigned o = 0; metrics[m].options[o]; o++) {
-                const HarnessCase c = { { sides[s][0], sides[s][1], (VgChroma)(n++ % 4), metrics[m].depths[d] },
+                const HarnessCase c = { { metrics[m].sides[s][0], metrics[m].sides[s][1], (VgChroma)(n++ % 4),
+                                          metrics[m].depths[d] },
                                         metrics[m].options[o] };
                 if (n % INTERVAL == 0 && accepted(metrics[m].metric, &c))
                     harness_compare(producers, results, n_producers, metrics[m].metric, &c);
@@ -331,7 +354,7 @@ static void print_times(void)
             for (unsigned d = 0; v->supported() && d < 3; d++) {
                 const HarnessCase c = { { 1920, 1080, VG_CHROMA_420, depths[d] }, "" };
                 const HarnessProducer producer = { v->name, harness_run_cpu, v, 1, NULL };
-                printf("%-10s %-6s %2u bits %8.3f\n", metrics[m].metric->info.name, v->name, depths[d],
+                printf("%-14s %-6s %2u bits %8.3f\n", metrics[m].metric->info.name, v->name, depths[d],
                        harness_time(&producer, metrics[m].metric, &c));
             }
 }

@@ -14,5 +14,6 @@ void vg_float_ssim_avx2(const void *params, const VgCpuFrame *frame, int band, i
                         void *partial);
 void vg_motion_avx2(const void *params, const VgCpuFrame *frame, int band, int n_bands, void *scratch, void *partial);
 void vg_cambi_avx2(const void *params, const VgCpuFrame *frame, int band, int n_bands, void *scratch, void *partial);
+void vg_speed_avx2(const void *params, const VgCpuFrame *frame, int band, int n_bands, void *scratch, void *partial);
 
 #endif
