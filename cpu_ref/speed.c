@@ -47,9 +47,8 @@ size_t vg_speed_scratch(const VgSpeedParams *params, void *memory, VgSpeedScratc
     scratch->decimated = vg_take_row(memory, &used, height * scratch->pitch, sizeof(float));
     scratch->plane = vg_take_row(memory, &used, height * scratch->pitch, sizeof(float));
     scratch->wide = vg_take_row(memory, &used, height * scratch->pitch, sizeof(double));
-    scratch->windows = vg_take_row(memory, &used,
-                                   (int64_t)VG_SPEED_N * vg_speed_band_rows(windows) * ((windows + 3) & ~3),
-                                   sizeof(double));
+    scratch->windows = vg_take_row(
+        memory, &used, (int64_t)VG_SPEED_N * vg_speed_band_rows(windows) * ((windows + 3) & ~3), sizeof(double));
     scratch->window_sums = vg_take_row(memory, &used, VG_SPEED_WINDOW_SUMS, sizeof(double));
     scratch->x = vg_take_row(memory, &used, VG_SPEED_N * scratch->x_pitch, sizeof(float));
     for (int side = 0; side < 2; side++) {

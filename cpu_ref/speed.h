@@ -57,7 +57,7 @@ typedef struct VgSpeedScratch {
     ptrdiff_t pitch;
     double *windows;     /* a band of the 25 windows less their means */
     double *window_sums; /* VG_SPEED_WINDOW_SUMS */
-    float *x; /* solutions, VG_SPEED_N rows of n_blocks rounded up to whole chunks */
+    float *x;            /* solutions, VG_SPEED_N rows of n_blocks rounded up to whole chunks */
     ptrdiff_t x_pitch;
     float *s[2], *e[2]; /* variances and entropies of both sides' blocks; as many */
 } VgSpeedScratch;

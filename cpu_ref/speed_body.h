@@ -5,7 +5,7 @@
  * SpEED's pixel pass, compiled once for every instruction set: the including file defines VG_RUN, the function's name, and
  * VG_LINKAGE, static or nothing.
  *
- * It may also define VG_COVARIANCE_SUMS, another covariance_sums(), and VG_VERTICAL, a hand-written vertical filter of rows
+ * It may also define VG_COVARIANCE_SUMS and VG_ADD_ENTROPIES, other covariance_sums() and add_entropies(), and VG_VERTICAL, a hand-written vertical filter of rows
  * in place for the first columns, which returns how many columns it has done; the C loops do the rest.
  *
  * Loops run over columns, matrix columns or blocks inside, and over what a running sum adds outside: so compilers find
@@ -479,16 +479,16 @@ static int any_singular(const float d[N])
 
 /* ---- Variances ---------------------------------------------------------------------------------------------------- */
 
-/* Rows first.. of `m` times the reflection I - 2 u u^T. */
-static void apply_reflection(const float *restrict u, int first, VgSpeedMatrix m)
+/* Rows first.. of `m` times the reflection I - 2 u u^T, in columns from about `first_column` on. */
+VG_TEMPLATE void apply_reflection(const float *restrict u, int first, VgSpeedMatrix m, const int first_column)
 {
     VgSpeedMatrix product;
 
-    memset(product, 0, sizeof(product));
+    memset(product[first], 0, (size_t)(N - first) * sizeof(product[0]));
     for (int i = first; i < N; i++)
         for (int l = first; l < N; l++) {
             const float p = vg_speed_qr_entry(u[i], u[l], i == l);
-            for (int j = 0; j < PITCH; j++)
+            for (int j = first_column & ~7; j < PITCH; j++)
                 product[i][j] = vg_speed_add_entry(product[i][j], p, m[l][j]);
         }
     memcpy(m[first], product[first], (size_t)(N - first) * sizeof(product[0]));
@@ -511,8 +511,8 @@ static void factorise(VgSpeedMatrix covariances, VgSpeedMatrix q, VgSpeedMatrix 
         const float n = length_of(u, k);
         for (int i = k; i < N; i++)
             u[i] /= n;
-        apply_reflection(u, k, z);
-        apply_reflection(u, k, q);
+        apply_reflection(u, k, z, k);
+        apply_reflection(u, k, q, 0);
     }
     memset(r, 0, sizeof(VgSpeedMatrix));
     for (int i = 0; i < N; i++)
@@ -585,18 +585,15 @@ static int block_variances(VgSpeedMatrix covariances, int32_t n_blocks, int32_t 
 
 /* ---- Entropies and the score -------------------------------------------------------------------------------------- */
 
+#ifndef VG_ADD_ENTROPIES
 /* Adds an eigenvalue's part to the entropies of a chunk of blocks. */
-static void add_entropies(float eigenvalue, float sigma, const float *restrict s, float *restrict e)
+static void add_entropies(float eigenvalue, float sigma, const float s[CHUNK], float e[CHUNK])
 {
-    float sums[CHUNK];
-    int sure = 1;
-
     for (int b = 0; b < CHUNK; b++)
-        sure &= vg_speed_add_entropy_near(e[b], vg_speed_entropy_argument(eigenvalue, s[b], sigma), &sums[b]);
-    for (int b = 0; !sure && b < CHUNK; b++)
-        sums[b] = vg_speed_add_entropy(e[b], vg_log2((double)vg_speed_entropy_argument(eigenvalue, s[b], sigma)));
-    memcpy(e, sums, sizeof(sums));
+        e[b] = vg_speed_add_entropy_of(e[b], vg_speed_entropy_argument(eigenvalue, s[b], sigma));
 }
+#define VG_ADD_ENTROPIES add_entropies
+#endif
 
 /* Of whole chunks of blocks. */
 static void block_entropies(const float d[N], float sigma, const float *s, int32_t n_blocks, float *e)
@@ -604,7 +601,7 @@ static void block_entropies(const float d[N], float sigma, const float *s, int32
     memset(e, 0, (size_t)n_blocks * sizeof(*e));
     for (int32_t first = 0; first < n_blocks; first += CHUNK)
         for (int k = 0; k < N; k++)
-            add_entropies(d[k], sigma, s + first, e + first);
+            VG_ADD_ENTROPIES(d[k], sigma, s + first, e + first);
 }
 
 /* S and E of a side's blocks; returns whether its matrix is singular. */
@@ -657,8 +654,7 @@ static float sum_of_terms(const VgSpeedParams *params, const VgSpeedScratch *scr
 
     for (int32_t b = 0; b < n_blocks; b++) {
         const VgSpeedWeights weights = vg_speed_weights(params->weighting, scratch->s[0][b], scratch->s[1][b]);
-        sum += vg_speed_term(scratch->e[0][b], scratch->e[1][b], params->threshold, vg_log2(weights.ref),
-                             vg_log2(weights.dist));
+        sum += vg_speed_term(scratch->e[0][b], scratch->e[1][b], params->threshold, weights);
     }
     return sum;
 }
@@ -711,6 +707,7 @@ VG_LINKAGE void VG_RUN(const void *params_v, const VgCpuFrame *frame, int band, 
 }
 
 #undef VG_COVARIANCE_SUMS
+#undef VG_ADD_ENTROPIES
 #undef VG_VERTICAL
 #undef CHUNK
 #undef SIDE

@@ -25,7 +25,7 @@
  *   gpu_load*(address)      of samples and vectors of words; memory that this launch does not write
  *   gpu_read_floats(address, x), gpu_write_floats(address, x)   four floats at a multiple of 16, of memory that may be written
  *   gpu_shared128(pointer), gpu_store128(address, words)   four words at a multiple of 16
- *   gpu_fmaf, gpu_sqrtf     correctly rounded
+ *   gpu_fmaf, gpu_fma, gpu_sqrtf     correctly rounded; gpu_fma is that of doubles
  *   gpu_clz64, gpu_popc32, gpu_mulhi64
  *   gpu_dp4a(a, b, c)       c + the sum of products of the four unsigned bytes
  *   gpu_dp2a(a, b, c, half) c + the sum of products of the two signed 16-bit halves of a with the two unsigned bytes of
@@ -402,6 +402,11 @@ GPU_FN float gpu_fmaf(float a, float b, float c)
     return __builtin_fmaf(a, b, c);
 }
 
+GPU_FN double gpu_fma(double a, double b, double c)
+{
+    return __builtin_fma(a, b, c);
+}
+
 GPU_FN int gpu_clz64(uint64_t x)
 {
 #ifdef __clang__
@@ -422,8 +427,10 @@ GPU_FN uint32_t gpu_popc32(uint32_t x)
 
 #endif /* GPU_HOST */
 
-#define VG_FN       GPU_FN
-#define VG_SQRTF(x) gpu_sqrtf(x)
+#define VG_FN            GPU_FN
+#define VG_SQRTF(x)      gpu_sqrtf(x)
+#define VG_FMAF(x, y, z) gpu_fmaf(x, y, z)
+#define VG_FMA(x, y, z)  gpu_fma(x, y, z)
 
 #ifndef GPU_DP2A /* where it is no instruction */
 GPU_FN int32_t gpu_dp2a(uint32_t a, uint32_t b, int32_t c, const int half)

@@ -137,32 +137,41 @@ VG_FN double vg_log2(double x)
 
 /* ---- Where few bits will do ---------------------------------------------------------------------------------------- */
 
-/** Arguments of vg_log2_near(), as bit patterns of binary32: from 2^-30 on, below 2^41. */
-#define VG_LOG2_NEAR_FIRST 0x30800000u
-#define VG_LOG2_NEAR_END   0x54000000u
+/** Arguments that vg_log2_near() is for: from 2^-30 on, below 2^41. */
+#define VG_LOG2_NEAR_FIRST 0x1p-30
+#define VG_LOG2_NEAR_END   0x1p41
 
 /**
  * Bound on the distance of vg_log2_near() from vg_log2(). The series without its terms from c_10 on errs by 2^-55, s and
- * the sum of the terms by a few units of 2^-54, and the last addition by 2^-48, half a unit of the largest logarithm.
+ * the sum of the terms by a few units of 2^-54, and the last addition by 2^-48, half a unit of the largest logarithm, as vg_log2() does.
  */
 #define VG_LOG2_NEAR_ERROR 0x1p-46
 
-/** log2(x) in plain binary64: with the bound, mostly enough to know what a sum rounds to in binary32. */
-VG_FN double vg_log2_near(float x)
-{
-    const double pairs[VG_LOG2_PAIRS][2] = VG_LOG2_PAIR_COEFFICIENTS;
-    const double doubles[VG_LOG2_DOUBLES] = VG_LOG2_DOUBLE_COEFFICIENTS;
-    const uint32_t bits = vg_float_bits(x), above = bits - 0x3f3504f3u; /* above sqrt(1/2) */
-    const int32_t exponent = (int32_t)above >> 23;
-    const double m = (double)vg_bits_float(bits - (above & 0xff800000u));
-    const double s = (m - 1) / (m + 1), z = s * s;
-    double p = doubles[2];
+/** Terms of the series that are added, and their coefficients. */
+#define VG_LOG2_NEAR_TERMS 10
+#define VG_LOG2_NEAR_COEFFICIENTS                                                                                      \
+    {                                                                                                                  \
+        0x1.71547652b82fep+1, 0x1.ec709dc3a03fdp-1, 0x1.2776c50ef9bfep-1, 0x1.a61762a7aded9p-2, 0x1.484b13d7c02a9p-2,  \
+            0x1.0c9a84994022dp-2, 0x1.c68f568d31760p-3, 0x1.89f3b1694cffep-3, 0x1.5b9ac9b743f0dp-3,                    \
+            0x1.3703c1f4d0ffep-3,                                                                                      \
+    }
 
-    p = VG_FMA(p, z, doubles[1]);
-    p = VG_FMA(p, z, doubles[0]);
-    for (int n = VG_LOG2_PAIRS - 1; n >= 0; n--)
-        p = VG_FMA(p, z, pairs[n][0]);
-    return VG_FMA(p, s, (double)exponent);
+/** log2 of 2^exponent * m in plain binary64: with the bound, mostly enough to know what a sum rounds to in binary32. */
+VG_FN double vg_log2_near_of(double exponent, double m)
+{
+    const double coefficients[VG_LOG2_NEAR_TERMS] = VG_LOG2_NEAR_COEFFICIENTS;
+    const double s = (m - 1) / (m + 1), z = s * s;
+    double p = coefficients[VG_LOG2_NEAR_TERMS - 1];
+
+    for (int n = VG_LOG2_NEAR_TERMS - 2; n >= 0; n--)
+        p = VG_FMA(p, z, coefficients[n]);
+    return VG_FMA(p, s, exponent);
+}
+
+VG_FN double vg_log2_near(double x)
+{
+    const VgLog2Argument argument = vg_log2_argument(x);
+    return vg_log2_near_of(argument.exponent, argument.m);
 }
 
 #endif

@@ -437,17 +437,19 @@ VG_FN float vg_speed_add_entropy(float e, double log2)
 }
 
 /**
- * The same with the argument itself, without much work: returns whether *sum is the result for sure. Every step of
- * vg_speed_add_entropy() is monotonic, so that the logarithm's result lies between those of its bounds.
+ * The same with the argument itself. Where its logarithm is known well enough, no more is worked out: every step of
+ * vg_speed_add_entropy() is monotonic, so that the result lies between those of the logarithm's bounds.
  */
-VG_FN int vg_speed_add_entropy_near(float e, float argument, float *sum)
+VG_FN float vg_speed_add_entropy_of(float e, float argument)
 {
-    const uint32_t above_first = vg_float_bits(argument) - VG_LOG2_NEAR_FIRST;
-    const double near = vg_log2_near(argument);
-    const float low = vg_speed_add_entropy(e, near - VG_LOG2_NEAR_ERROR);
-    const float high = vg_speed_add_entropy(e, near + VG_LOG2_NEAR_ERROR);
-    *sum = low;
-    return (above_first < VG_LOG2_NEAR_END - VG_LOG2_NEAR_FIRST) & (low == high);
+    const double x = (double)argument;
+    if (x >= VG_LOG2_NEAR_FIRST && x < VG_LOG2_NEAR_END) {
+        const double near = vg_log2_near(x);
+        const float low = vg_speed_add_entropy(e, near - VG_LOG2_NEAR_ERROR);
+        if (low == vg_speed_add_entropy(e, near + VG_LOG2_NEAR_ERROR))
+            return low;
+    }
+    return vg_speed_add_entropy(e, vg_log2(x));
 }
 
 /** Entropy below which a block is not seen. */
@@ -494,17 +496,30 @@ VG_FN VgSpeedWeights vg_speed_weights(int32_t weighting, float s_ref, float s_di
     return w;
 }
 
+/** An entropy, given the logarithm of its weight's argument. */
 VG_FN float vg_speed_weighted(float e, double log2)
 {
     return (float)((double)e * log2);
 }
 
+/** The same with the argument itself, as vg_speed_add_entropy_of() has it; a product with e is monotonic, too. */
+VG_FN float vg_speed_weighted_by(float e, double argument)
+{
+    if (argument >= VG_LOG2_NEAR_FIRST && argument < VG_LOG2_NEAR_END) {
+        const double near = vg_log2_near(argument);
+        const float bound = vg_speed_weighted(e, near - VG_LOG2_NEAR_ERROR);
+        if (bound == vg_speed_weighted(e, near + VG_LOG2_NEAR_ERROR))
+            return bound;
+    }
+    return vg_speed_weighted(e, vg_log2(argument));
+}
+
 /** What a block adds to the score. */
-VG_FN float vg_speed_term(float e_ref, float e_dist, float threshold, double log2_ref, double log2_dist)
+VG_FN float vg_speed_term(float e_ref, float e_dist, float threshold, VgSpeedWeights weights)
 {
     if (e_ref < threshold && e_dist < threshold)
         return 0;
-    return vg_speed_magnitude(vg_speed_weighted(e_ref, log2_ref) - vg_speed_weighted(e_dist, log2_dist));
+    return vg_speed_magnitude(vg_speed_weighted_by(e_ref, weights.ref) - vg_speed_weighted_by(e_dist, weights.dist));
 }
 
 /** Score of a pair of planes from the running sum of its blocks' terms; `singular` is as in the record. */

@@ -356,6 +356,8 @@ static void check_log2(double x)
     const double expected = wide_log2(x), value = vg_log2(x);
     if (memcmp(&expected, &value, sizeof(value)))
         fail_msg("log2(%a) is %a, not %a", x, value, expected);
+    if (x >= VG_LOG2_NEAR_FIRST && x < VG_LOG2_NEAR_END)
+        assert_true(fabs(vg_log2_near(x) - value) < 0.75 * VG_LOG2_NEAR_ERROR);
 }
 
 #define FIRST_ARGUMENT 0x30800000u /* 2^-30 */
@@ -485,9 +487,9 @@ static void pooling(void **state)
         const VgSpeedWeights w = vg_speed_weights(mode, 2, 6);
         assert_true(w.ref == expected[mode][0] && w.dist == expected[mode][1]);
     }
-    assert_true(vg_speed_term(1, 2, 3, 10, 100) == 0); /* neither is seen */
-    assert_true(vg_speed_term(3, 2, 3, 10, 100) == 170);
-    assert_true(isnan(vg_speed_term(3, 2, 3, 10, vg_log2(-0.25))));
+    assert_true(vg_speed_term(1, 2, 3, (VgSpeedWeights){ 4, 8 }) == 0); /* neither is seen */
+    assert_true(vg_speed_term(3, 2, 3, (VgSpeedWeights){ 4, 1024 }) == 14);
+    assert_true(isnan(vg_speed_term(3, 2, 3, (VgSpeedWeights){ 4, -0.25 })));
     assert_true(vg_speed_score(12, 4, 0) == 3);
     assert_true(vg_speed_score(12, 4, VG_SPEED_REF_SINGULAR) == 0);
     assert_true(vg_speed_score(12, 4, VG_SPEED_DIST_SINGULAR) == 0);

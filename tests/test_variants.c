@@ -23,7 +23,7 @@ static const uint32_t sides[][2] = {
 #define N_SIDES (sizeof(sides) / sizeof(sides[0]))
 
 /* The same for SpEED, which needs larger ones: all mixtures of sixteen columns, eight and the rest. */
-static const uint32_t speed_sides[][2] = { { 80, 80 }, { 97, 81 }, { 191, 163 }, { 352, 201 }, { 577, 181 }, { 410, 330 } };
+static const uint32_t speed_sides[][2] = { { 80, 80 }, { 97, 81 }, { 191, 163 }, { 352, 201 }, { 577, 181 } };
 #define N_SPEED_SIDES (sizeof(speed_sides) / sizeof(speed_sides[0]))
 
 static const char *const psnr_options[] = { "", "enable_chroma=false", NULL };
@@ -37,17 +37,19 @@ static const char *const cambi_options[] = { "heatmaps_path=maps",
                                              "max_log_contrast=5:eotf=pq:topk=1:enc_bitdepth=8:window_size=127",
                                              "max_log_contrast=0:topk=0.01:enc_width=219:enc_height=150", NULL };
 
+/* Five, so that each is tried with every chroma format. */
 static const char *const speed_chroma_options[] = {
     "",
     "speed_weight_var_mode=5:speed_prescale=0.6:speed_prescale_method=bilinear",
+    "speed_weight_var_mode=2:speed_kernelscale=3",
     "speed_weight_var_mode=3:speed_prescale=1.3:speed_prescale_method=bicubic",
-    "speed_weight_var_mode=6:speed_kernelscale=3.711:speed_prescale=1.1:speed_prescale_method=lanczos4",
+    "speed_weight_var_mode=6:speed_prescale=0.9:speed_prescale_method=lanczos4",
     NULL,
 };
 static const char *const speed_temporal_options[] = {
     "",
     "speed_use_ref_diff=true:speed_kernelscale=0.5",
-    "speed_prescale=0.9:speed_kernelscale=2",
+    "speed_prescale=0.9:speed_kernelscale=3.711",
     NULL,
 };
 

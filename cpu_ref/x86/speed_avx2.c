@@ -2,8 +2,8 @@
  * Copyright (c) 2026 the vmaf_gpu authors
  * SPDX-License-Identifier: BSD-2-Clause
  *
- * SpEED for CPUs with AVX2 and fused multiply-add. Covariances and the low pass's vertical half are written by hand, the rest
- * is the same C.
+ * SpEED for CPUs with AVX2 and fused multiply-add. Covariances, the low pass's vertical half and the
+ * sums of logarithms are written by hand, the rest is the same C.
  */
 #include <immintrin.h>
 #include <string.h>
@@ -32,7 +32,7 @@ typedef __m256d BlockSums[2][SIDE];
 
 typedef struct Band {
     const double *windows;
-    ptrdiff_t stride;  /* from a window to the next */
+    ptrdiff_t stride;     /* from a window to the next */
     int32_t width, pitch; /* columns, and doubles from a row to the next */
     int32_t rows;
 } Band;
@@ -104,7 +104,8 @@ static void add_last_columns(const Band *band, double *sums)
         }
 }
 
-static void subtract_means(const VgSpeedScratch *scratch, const float means[N], int32_t first_row, Band *band, double *out)
+static void subtract_means(const VgSpeedScratch *scratch, const float means[N], int32_t first_row, Band *band,
+                           double *out)
 {
     for (int p = 0; p < N; p++) {
         const double *from = scratch->wide + (first_row + p / SIDE) * scratch->pitch + p % SIDE;
@@ -157,7 +158,8 @@ static void covariance_sums(const VgSpeedScratch *scratch, int32_t width, int32_
 /* ---- Low pass ------------------------------------------------------------------------------------------------------ */
 
 /* Eight samples of a row. */
-TEMPLATE __m256 load8(const uint8_t *row, const uint8_t *earlier, __m256 unit, int shift, int earlier_shift, const int bytes)
+TEMPLATE __m256 load8(const uint8_t *row, const uint8_t *earlier, __m256 unit, int shift, int earlier_shift,
+                      const int bytes)
 {
     __m256i x;
 
@@ -170,44 +172,116 @@ TEMPLATE __m256 load8(const uint8_t *row, const uint8_t *earlier, __m256 unit, i
         x = _mm256_srl_epi32(_mm256_cvtepu16_epi32(words), _mm_cvtsi32_si128(shift));
         if (earlier) {
             const __m128i earlier_words = _mm_loadu_si128((const __m128i *)(const void *)earlier);
-            x = _mm256_sub_epi32(_mm256_srl_epi32(_mm256_cvtepu16_epi32(earlier_words), _mm_cvtsi32_si128(earlier_shift)), x);
+            x = _mm256_sub_epi32(
+                _mm256_srl_epi32(_mm256_cvtepu16_epi32(earlier_words), _mm_cvtsi32_si128(earlier_shift)), x);
         }
     }
     const __m256 value = _mm256_mul_ps(_mm256_cvtepi32_ps(x), unit);
     return earlier ? value : _mm256_sub_ps(value, _mm256_set1_ps(128));
 }
 
-/* Filters columns of `n` rows: sixteen at a time, so that chains of additions overlap. Returns how many it has done. */
+/*
+ * Filters columns of `n` rows, a row at a time: more rows at once would be more streams than the CPU loads ahead. Returns
+ * how many columns it has done.
+ */
 TEMPLATE int32_t filter_rows(const VgSpeedRows *rows, const float *taps, int32_t columns, float *out, const int bytes,
                              const int temporal)
 {
     const __m256 unit = _mm256_set1_ps(rows->unit);
-    int32_t x;
+    const int32_t done = columns & ~7;
 
-    for (x = 0; x + 16 <= columns; x += 16) {
-        __m256 sum0 = _mm256_setzero_ps(), sum1 = _mm256_setzero_ps();
-        for (int32_t k = 0; k < rows->n; k++) {
-            const uint8_t *row = rows->current[k] + x * bytes, *earlier = temporal ? rows->earlier[k] + x * bytes : NULL;
-            const uint8_t *earlier1 = temporal ? earlier + 8 * bytes : NULL;
-            const __m256 tap = _mm256_set1_ps(taps[k]);
-            const __m256 a = load8(row, earlier, unit, rows->shift, rows->earlier_shift, bytes);
-            const __m256 b = load8(row + 8 * bytes, earlier1, unit, rows->shift, rows->earlier_shift, bytes);
-            sum0 = _mm256_add_ps(sum0, _mm256_mul_ps(tap, a));
-            sum1 = _mm256_add_ps(sum1, _mm256_mul_ps(tap, b));
+    for (int32_t k = 0; k < rows->n; k++) {
+        const uint8_t *row = rows->current[k], *earlier = temporal ? rows->earlier[k] : NULL;
+        const __m256 tap = _mm256_set1_ps(taps[k]);
+        for (int32_t x = 0; x < done; x += 8) {
+            const __m256 sum = k ? _mm256_loadu_ps(out + x) : _mm256_setzero_ps();
+            const __m256 samples = load8(row + x * bytes, temporal ? earlier + x * bytes : NULL, unit, rows->shift,
+                                         rows->earlier_shift, bytes);
+            _mm256_storeu_ps(out + x, _mm256_add_ps(sum, _mm256_mul_ps(tap, samples)));
         }
-        _mm256_storeu_ps(out + x, sum0);
-        _mm256_storeu_ps(out + x + 8, sum1);
     }
-    return x;
+    return done;
 }
 
 static int32_t vertical(const VgSpeedRows *rows, const float *taps, int32_t columns, float *out)
 {
     if (rows->bytes == 1)
-        return rows->earlier[0] ? filter_rows(rows, taps, columns, out, 1, 1) : filter_rows(rows, taps, columns, out, 1, 0);
+        return rows->earlier[0] ? filter_rows(rows, taps, columns, out, 1, 1)
+                                : filter_rows(rows, taps, columns, out, 1, 0);
     return rows->earlier[0] ? filter_rows(rows, taps, columns, out, 2, 1) : filter_rows(rows, taps, columns, out, 2, 0);
 }
 
+/* ---- Entropies ---------------------------------------------------------------------------------------------------- */
+
+/* vg_log2_near_of() of four. */
+TEMPLATE __m256d log2_near(__m128i exponent, __m128 m)
+{
+    static const double coefficients[VG_LOG2_NEAR_TERMS] = VG_LOG2_NEAR_COEFFICIENTS;
+    const __m256d x = _mm256_cvtps_pd(m), one = _mm256_set1_pd(1);
+    const __m256d s = _mm256_div_pd(_mm256_sub_pd(x, one), _mm256_add_pd(x, one)), z = _mm256_mul_pd(s, s);
+    __m256d p = _mm256_set1_pd(coefficients[VG_LOG2_NEAR_TERMS - 1]);
+
+    for (int n = VG_LOG2_NEAR_TERMS - 2; n >= 0; n--)
+        p = _mm256_fmadd_pd(p, z, _mm256_set1_pd(coefficients[n]));
+    return _mm256_fmadd_pd(p, s, _mm256_cvtepi32_pd(exponent));
+}
+
+/* vg_speed_add_entropy() of four. */
+TEMPLATE __m128 add_entropy(__m256d e, __m256d log2)
+{
+    return _mm256_cvtpd_ps(_mm256_add_pd(e, _mm256_add_pd(log2, _mm256_set1_pd(VG_SPEED_GAUSS))));
+}
+
+/* Of four, what the logarithm's bounds give. */
+TEMPLATE void entropy_bounds(__m128 e, __m128i exponent, __m128 m, __m128 *low, __m128 *high)
+{
+    const __m256d wide = _mm256_cvtps_pd(e), near = log2_near(exponent, m);
+    const __m256d error = _mm256_set1_pd(VG_LOG2_NEAR_ERROR);
+
+    *low = add_entropy(wide, _mm256_sub_pd(near, error));
+    *high = add_entropy(wide, _mm256_add_pd(near, error));
+}
+
+/* Adds to eight entropies at once what vg_speed_add_entropy_of() adds, where the bounds leave no doubt in any. */
+TEMPLATE int add_to_eight(__m256 argument, float *e)
+{
+    const __m256i bits = _mm256_castps_si256(argument), first = _mm256_set1_epi32(0x30800000); /* 2^-30 */
+    const __m256i last = _mm256_set1_epi32(0x53ffffff - 0x30800000);                           /* below 2^41 */
+    const __m256i beyond_first = _mm256_sub_epi32(bits, first);
+    const __m256i inside = _mm256_cmpeq_epi32(_mm256_min_epu32(beyond_first, last), beyond_first);
+    const __m256i above = _mm256_sub_epi32(bits, _mm256_set1_epi32(0x3f3504f3)); /* sqrt(1/2) */
+    const __m256i exponent = _mm256_srai_epi32(above, 23);
+    const __m256i power = _mm256_and_si256(above, _mm256_set1_epi32((int32_t)0xff800000));
+    const __m256 m = _mm256_castsi256_ps(_mm256_sub_epi32(bits, power));
+    const __m256 sums = _mm256_loadu_ps(e);
+    __m128 low[2], high[2];
+
+    entropy_bounds(_mm256_castps256_ps128(sums), _mm256_castsi256_si128(exponent), _mm256_castps256_ps128(m), &low[0],
+                   &high[0]);
+    entropy_bounds(_mm256_extractf128_ps(sums, 1), _mm256_extracti128_si256(exponent, 1), _mm256_extractf128_ps(m, 1),
+                   &low[1], &high[1]);
+    const __m256 all_low = _mm256_set_m128(low[1], low[0]), all_high = _mm256_set_m128(high[1], high[0]);
+    const __m256 equal = _mm256_cmp_ps(all_low, all_high, _CMP_EQ_OQ);
+    if (_mm256_movemask_ps(_mm256_and_ps(equal, _mm256_castsi256_ps(inside))) != 255)
+        return 0;
+    _mm256_storeu_ps(e, all_low);
+    return 1;
+}
+
+static void add_entropies(float eigenvalue, float sigma, const float s[VG_SPEED_CHUNK], float e[VG_SPEED_CHUNK])
+{
+    const __m256 factor = _mm256_set1_ps(eigenvalue < 0 ? 0 : eigenvalue);
+
+    for (int b = 0; b < VG_SPEED_CHUNK; b += 8) {
+        const __m256 argument = _mm256_add_ps(_mm256_mul_ps(factor, _mm256_loadu_ps(s + b)), _mm256_set1_ps(sigma));
+        if (add_to_eight(argument, e + b))
+            continue;
+        for (int i = b; i < b + 8; i++)
+            e[i] = vg_speed_add_entropy_of(e[i], vg_speed_entropy_argument(eigenvalue, s[i], sigma));
+    }
+}
+
+#define VG_ADD_ENTROPIES   add_entropies
 #define VG_COVARIANCE_SUMS covariance_sums
 #define VG_VERTICAL        vertical
 #define VG_LINKAGE

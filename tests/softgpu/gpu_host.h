@@ -169,6 +169,11 @@ GPU_FN float gpu_fmaf(float a, float b, float c)
     return __builtin_fmaf(a, b, c);
 }
 
+GPU_FN double gpu_fma(double a, double b, double c)
+{
+    return __builtin_fma(a, b, c);
+}
+
 GPU_FN float gpu_sqrtf(float x)
 {
     return __builtin_sqrtf(x);
