@@ -113,8 +113,10 @@ static double next_value(const char **text)
     return value;
 }
 
-static void check_stage(const Golden *golden, size_t row, const Stages *stages)
+/* Returns how many values differ, and says which is the first. */
+static unsigned compare_stage(const Golden *golden, size_t row, const Stages *stages, char *first, size_t size)
 {
+    unsigned different = 0;
     const char *name = golden_cell(golden, row, STAGE_NAME), *text = golden_cell(golden, row, STAGE_VALUES);
     const int side = !strcmp(golden_cell(golden, row, STAGE_IMAGE), "dist");
     const int32_t rows = atoi(golden_cell(golden, row, STAGE_ROWS));
@@ -124,14 +126,18 @@ static void check_stage(const Golden *golden, size_t row, const Stages *stages)
     while (s < N_STAGES && strcmp(stage_names[s], name))
         s++;
     assert_true(s < N_STAGES);
-    assert_non_null(stages->stage[side][s].values);
+    if (!stages->stage[side][s].values) { /* a regular matrix taken for a singular one */
+        snprintf(first, size, "%s, side %d: none", name, side);
+        return 1;
+    }
     assert_int_equal(stages->stage[side][s].rows, rows);
     assert_int_equal(stages->stage[side][s].columns, columns);
     for (int32_t i = 0; i < rows * columns; i++) {
         const double expected = next_value(&text), value = stages->stage[side][s].values[i];
-        if (memcmp(&expected, &value, sizeof(value)))
-            fail_msg("%s, side %d: value %d is %a, not %a", name, side, i, value, expected);
+        if (memcmp(&expected, &value, sizeof(value)) && !different++)
+            snprintf(first, size, "%s, side %d: value %d is %a, not %a", name, side, i, value, expected);
     }
+    return different;
 }
 
 /* Weighted entropies of a block. */
@@ -172,11 +178,6 @@ static const StageCase stage_cases[] = {
       &vg_metric_speed_chroma, "", 0, 0, 15 },
 };
 
-static VgPlane plane_of(const VgPicture *pictures, int component)
-{
-    return vg_picture_plane(pictures, component);
-}
-
 static void check_scores(const StageCase *c, const Golden *golden, const VgGeometry *geometry, uint64_t frame,
                          const VgSpeedRecord *record)
 {
@@ -205,46 +206,85 @@ static void check_scores(const StageCase *c, const Golden *golden, const VgGeome
     harness_options_free(c->metric, options);
 }
 
-static void check_stages(const StageCase *c)
+/* A case with everything that a pass needs. */
+typedef struct Prepared {
+    Golden golden;
+    VgGeometry geometry;
+    VgPicture pictures[2][2];
+    VgFramePictures frame;
+    VgCpuFrame planes;
+    VgSpeedParams params;
+    void *scratch;
+    Stages stages;
+} Prepared;
+
+static void prepare(const StageCase *c, Prepared *p)
 {
     const Clip *ref = clip_get(c->ref), *dist = clip_get(c->dist);
     const HarnessCase test_case = { ref->geometry, c->options };
-    Golden golden = golden_read(c->table);
-    VgPicture pictures[2][2];
-    VgFramePictures frame = { .frame = c->frame };
-    VgCpuFrame planes = { .index = c->frame };
-    VgSpeedParams params = { 0 };
-    VgSpeedRecord record;
-    Stages stages = { 0 };
-    const VgSpeedObserver observer = { see, &stages };
 
-    assert_int_equal(golden.n_rows, c->n_rows);
+    memset(p, 0, sizeof(*p));
+    p->golden = golden_read(c->table);
+    assert_int_equal(p->golden.n_rows, c->n_rows);
+    p->geometry = ref->geometry;
+    p->frame.frame = p->planes.index = c->frame;
     for (unsigned k = 0; k <= c->frame; k++) {
-        pictures[0][k] = clip_picture(ref, c->frame - k);
-        pictures[1][k] = clip_picture(dist, c->frame - k);
-        frame.ref[k] = &pictures[0][k];
-        frame.dist[k] = &pictures[1][k];
+        p->pictures[0][k] = clip_picture(ref, c->frame - k);
+        p->pictures[1][k] = clip_picture(dist, c->frame - k);
+        p->frame.ref[k] = &p->pictures[0][k];
+        p->frame.dist[k] = &p->pictures[1][k];
         for (int component = 0; component < 3; component++) {
-            planes.ref[k][component] = plane_of(&pictures[0][k], component);
-            planes.dist[k][component] = plane_of(&pictures[1][k], component);
+            p->planes.ref[k][component] = vg_picture_plane(&p->pictures[0][k], component);
+            p->planes.dist[k][component] = vg_picture_plane(&p->pictures[1][k], component);
         }
     }
-    harness_params(c->metric, &test_case, &params);
-    void *scratch = aligned_alloc(64, (c->metric->cpu->scratch_size(&params) + 63) & ~(size_t)63);
-    assert_non_null(scratch);
-    vg_speed_show_stages(&params, &planes, c->plane, scratch, &observer);
-    for (size_t row = 0; row < golden.n_rows; row++) {
-        const char *image = golden_cell(&golden, row, STAGE_IMAGE);
-        if (!strcmp(image, "pair"))
-            check_block(&golden, row, &params, &stages);
-        else if (strcmp(image, "score") != 0)
-            check_stage(&golden, row, &stages);
+    harness_params(c->metric, &test_case, &p->params);
+    p->scratch = aligned_alloc(64, (c->metric->cpu->scratch_size(&p->params) + 63) & ~(size_t)63);
+    assert_non_null(p->scratch);
+}
+
+static void prepared_free(Prepared *p)
+{
+    free(p->scratch);
+    stages_free(&p->stages);
+    golden_free(&p->golden);
+}
+
+/* All rows of the table but those of blocks and scores. */
+static unsigned compare_stages(const Prepared *p, char *first, size_t size)
+{
+    unsigned different = 0;
+
+    for (size_t row = 0; row < p->golden.n_rows; row++) {
+        const char *image = golden_cell(&p->golden, row, STAGE_IMAGE);
+        char words[128];
+        if (!strcmp(image, "pair") || !strcmp(image, "score"))
+            continue;
+        const unsigned n = compare_stage(&p->golden, row, &p->stages, words, sizeof(words));
+        if (n && !different)
+            snprintf(first, size, "%s", words);
+        different += n;
     }
-    harness_yardstick(c->metric, &params, &frame, &record);
-    check_scores(c, &golden, &ref->geometry, c->frame, &record);
-    free(scratch);
-    stages_free(&stages);
-    golden_free(&golden);
+    return different;
+}
+
+static void check_stages(const StageCase *c)
+{
+    Prepared p;
+    const VgSpeedObserver observer = { see, &p.stages };
+    VgSpeedRecord record;
+    char first[128];
+
+    prepare(c, &p);
+    vg_speed_show_stages(&p.params, &p.planes, c->plane, p.scratch, &observer);
+    if (compare_stages(&p, first, sizeof(first)))
+        fail_msg("%s: %s", c->table, first);
+    for (size_t row = 0; row < p.golden.n_rows; row++)
+        if (!strcmp(golden_cell(&p.golden, row, STAGE_IMAGE), "pair"))
+            check_block(&p.golden, row, &p.params, &p.stages);
+    harness_yardstick(c->metric, &p.params, &p.frame, &record);
+    check_scores(c, &p.golden, &p.geometry, c->frame, &record);
+    prepared_free(&p);
 }
 
 static void golden_stages(void **state)
@@ -252,6 +292,160 @@ static void golden_stages(void **state)
     (void)state;
     for (unsigned i = 0; i < sizeof(stage_cases) / sizeof(stage_cases[0]); i++)
         check_stages(&stage_cases[i]);
+    clip_free_all();
+}
+
+/* ---- Planted faults: stage values must show what scores mostly hide ------------------------------------------------ */
+
+static enum Fault {
+    NONE,
+    LANES_IN_ORDER,
+    LANES_IN_PAIRS,
+    TAIL_FUSED,
+    FMA_SPLIT,
+    MEANS_IN_FLOAT,
+    LOW_BITS_LOST,
+    NARROW_LOW_PASS,
+    NO_SHIFT,
+    RECIPROCAL_25,
+    EPSILON_LARGE,
+    LOG2_IN_FLOAT,
+    ROUNDED_TWICE,
+    REF_FOR_DIST,
+    N_FAULTS
+} fault;
+
+static const char *const fault_names[N_FAULTS] = {
+    [LANES_IN_ORDER] = "lanes added in their order",
+    [LANES_IN_PAIRS] = "lanes added in neighbouring pairs",
+    [TAIL_FUSED] = "fma for the last columns",
+    [FMA_SPLIT] = "fma taken apart",
+    [MEANS_IN_FLOAT] = "means subtracted in f32",
+    [LOW_BITS_LOST] = "low bits of samples lost",
+    [NARROW_LOW_PASS] = "low pass narrower",
+    [NO_SHIFT] = "no shift",
+    [RECIPROCAL_25] = "product with 1 / 25",
+    [EPSILON_LARGE] = "limit of singular values too large",
+    [LOG2_IN_FLOAT] = "logarithm in f32",
+    [ROUNDED_TWICE] = "logarithm's sum rounded twice",
+    [REF_FOR_DIST] = "the reference's current frame for the distorted one",
+};
+
+static double wrong_join(const double lanes[VG_SPEED_LANES + 1])
+{
+    double sums[8], sum = lanes[0];
+
+    if (fault == LANES_IN_ORDER) {
+        for (int l = 1; l <= VG_SPEED_LANES; l++)
+            sum += lanes[l];
+        return sum;
+    }
+    if (fault != LANES_IN_PAIRS)
+        return vg_speed_join_lanes(lanes);
+    for (int l = 0; l < 8; l++)
+        sums[l] = lanes[l] + lanes[l + 8];
+    return (((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]))) +
+           lanes[VG_SPEED_LANES];
+}
+
+static double wrong_product(double lane, double a, double b)
+{
+    if (fault == FMA_SPLIT)
+        return lane + a * b;
+    if (fault == MEANS_IN_FLOAT)
+        return vg_speed_add_product(lane, (double)(float)a, (double)(float)b);
+    return vg_speed_add_product(lane, a, b);
+}
+
+static double wrong_tail(double sum, double a, double b)
+{
+    return fault == TAIL_FUSED ? vg_speed_add_product(sum, a, b) : vg_speed_add_rounded(sum, a, b);
+}
+
+static float wrong_sample(int32_t sample, float unit)
+{
+    return vg_speed_sample(fault == LOW_BITS_LOST && unit < 1 ? sample & ~3 : sample, unit);
+}
+
+static float wrong_shift(float d_before, float d_end, float e_end, float d_first, float e_first)
+{
+    return fault == NO_SHIFT ? d_end : vg_speed_shift(d_before, d_end, e_end, d_first, e_first);
+}
+
+static float wrong_variance_term(float x, float y)
+{
+    return fault == RECIPROCAL_25 ? x * y * (1.0f / 25) : vg_speed_variance_term(x, y);
+}
+
+static int wrong_singular(float value)
+{
+    return fault == EPSILON_LARGE ? value < 1 : vg_speed_is_singular(value);
+}
+
+static float wrong_entropy(float e, float argument)
+{
+    if (fault == LOG2_IN_FLOAT)
+        return vg_speed_add_entropy(e, (double)(float)vg_log2((double)argument));
+    if (fault == ROUNDED_TWICE)
+        return e + (float)(vg_log2((double)argument) + VG_SPEED_GAUSS);
+    return vg_speed_add_entropy_of(e, argument);
+}
+
+#define VG_LINKAGE              static inline
+#define VG_RUN                  speed_planted
+#define vg_speed_join_lanes     wrong_join
+#define vg_speed_add_product    wrong_product
+#define vg_speed_add_rounded    wrong_tail
+#define vg_speed_sample         wrong_sample
+#define vg_speed_shift          wrong_shift
+#define vg_speed_variance_term  wrong_variance_term
+#define vg_speed_is_singular    wrong_singular
+#define vg_speed_add_entropy_of wrong_entropy
+#include "cpu_ref/speed_body.h"
+#undef vg_speed_join_lanes
+#undef vg_speed_add_product
+#undef vg_speed_add_rounded
+#undef vg_speed_sample
+#undef vg_speed_shift
+#undef vg_speed_variance_term
+#undef vg_speed_is_singular
+#undef vg_speed_add_entropy_of
+
+/* Values of all cases that differ. */
+static unsigned planted_differences(char *first, size_t size)
+{
+    unsigned different = 0;
+
+    for (unsigned i = 0; i < sizeof(stage_cases) / sizeof(stage_cases[0]); i++) {
+        Prepared p;
+        const VgSpeedObserver observer = { see, &p.stages };
+        VgSpeedRecord record;
+        char words[128];
+        prepare(&stage_cases[i], &p);
+        p.params.n_taps -= fault == NARROW_LOW_PASS ? 2 : 0;
+        p.params.use_ref_diff |= fault == REF_FOR_DIST;
+        score_plane(&p.params, &p.planes, stage_cases[i].plane, p.scratch, &record, &observer);
+        const unsigned n = compare_stages(&p, words, sizeof(words));
+        if (n && !different)
+            snprintf(first, size, "%s", words);
+        different += n;
+        prepared_free(&p);
+    }
+    return different;
+}
+
+static void planted_faults_are_seen(void **state)
+{
+    char first[128];
+    (void)state;
+
+    for (fault = NONE; fault < N_FAULTS; fault++) {
+        const unsigned n = planted_differences(first, sizeof(first));
+        if (!n != (fault == NONE))
+            fail_msg("%u values differ with fault %d: %s", n, (int)fault, fault ? fault_names[fault] : "none");
+        if (n)
+            printf("# %s: %u values differ, first: %s\n", fault_names[fault], n, first);
+    }
     clip_free_all();
 }
 
@@ -673,6 +867,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(golden_stages),
+        cmocka_unit_test(planted_faults_are_seen),
         cmocka_unit_test(golden_kernels),
         cmocka_unit_test(golden_log2),
         cmocka_unit_test(special_logarithms),
