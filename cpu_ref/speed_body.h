@@ -220,6 +220,12 @@ static int32_t low_end(const VgSpeedParams *params)
     return (vg_speed_decimated(params->scaled_width) - 1) * VG_SPEED_STEP + (params->n_taps - 1) / 2 + 1;
 }
 
+/* Whether rows are samples of so many bytes without gaps. */
+static int is_packed(const VgPlane *plane, int bytes)
+{
+    return plane->sample_bytes == bytes && plane->step == bytes;
+}
+
 /* Filters row i vertically, if rows can be read in place. Returns how many columns are done. */
 static int32_t rows_in_place(const VgSpeedParams *params, const Source *source, int32_t i, int32_t columns, float *low)
 {
@@ -227,7 +233,7 @@ static int32_t rows_in_place(const VgSpeedParams *params, const Source *source, 
     const int32_t n = params->n_taps, reach = (n - 1) / 2;
     VgSpeedRows rows = { .n = n, .bytes = source->bytes, .shift = current->shift, .unit = source->unit };
 
-    if (current->step != rows.bytes || (earlier && earlier->step != rows.bytes))
+    if (!is_packed(current, rows.bytes) || (earlier && !is_packed(earlier, rows.bytes)))
         return 0;
     for (int32_t k = 0; k < n; k++) {
         const int32_t y = vg_speed_mirror(i * VG_SPEED_STEP - reach + k, params->scaled_height);
@@ -479,19 +485,47 @@ static int any_singular(const float d[N])
 
 /* ---- Variances ---------------------------------------------------------------------------------------------------- */
 
-/* Rows first.. of `m` times the reflection I - 2 u u^T, in columns from about `first_column` on. */
-VG_TEMPLATE void apply_reflection(const float *restrict u, int first, VgSpeedMatrix m, const int first_column)
+/*
+ * Rows first.. of `m` times the reflection I - 2 u u^T, in columns from 8 * start on. A row's sums are kept in vectors, which
+ * compilers do not make of an array that is added to again and again: vg_speed_add_entry() of eight.
+ */
+VG_TEMPLATE void reflect_columns(const float *restrict u, int first, VgSpeedMatrix m, const int start)
 {
+    typedef float Vector __attribute__((vector_size(32), may_alias));
+    enum { VECTORS = PITCH / 8 };
     VgSpeedMatrix product;
 
-    memset(product[first], 0, (size_t)(N - first) * sizeof(product[0]));
-    for (int i = first; i < N; i++)
+    for (int i = first; i < N; i++) {
+        Vector sums[VECTORS] = { { 0 } };
         for (int l = first; l < N; l++) {
+            const Vector *row = (const Vector *)(const void *)m[l];
             const float p = vg_speed_qr_entry(u[i], u[l], i == l);
-            for (int j = first_column & ~7; j < PITCH; j++)
-                product[i][j] = vg_speed_add_entry(product[i][j], p, m[l][j]);
+            for (int v = start; v < VECTORS; v++)
+                sums[v] += p * row[v];
         }
-    memcpy(m[first], product[first], (size_t)(N - first) * sizeof(product[0]));
+        for (int v = start; v < VECTORS; v++)
+            ((Vector *)(void *)product[i])[v] = sums[v];
+    }
+    for (int i = first; i < N; i++)
+        memcpy(m[i] + 8 * start, product[i] + 8 * start, (size_t)(PITCH - 8 * start) * sizeof(float));
+}
+
+/* The same in all columns that are used, which begin with `first_column`. */
+static void apply_reflection(const float *u, int first, VgSpeedMatrix m, int first_column)
+{
+    switch (first_column / 8) {
+    case 0:
+        reflect_columns(u, first, m, 0);
+        break;
+    case 1:
+        reflect_columns(u, first, m, 1);
+        break;
+    case 2:
+        reflect_columns(u, first, m, 2);
+        break;
+    default:
+        reflect_columns(u, first, m, 3);
+    }
 }
 
 /* K = Q^T R. Of Z only what is left to be reduced is kept up: rows and columns from k on. */

@@ -237,11 +237,18 @@ LARGE_FEATURES = [
 ]
 
 
+# Without kernels: the CPU stands in. psnr beside them, so that there is something to compare.
+CPU_FEATURES = [
+    r"psnr|speed_chroma\\:speed_kernelscale=0.5\\:speed_sigma_nn=0.19\\:speed_nn_floor=0.1\\:speed_max_val=45\\:speed_weight_var_mode=5",
+    r"psnr|speed_temporal\\:speed_prescale=0.9\\:speed_prescale_method=bicubic\\:speed_use_ref_diff=true",
+]
+
+
 def test_every_option_of_the_metrics_is_tried():
     reference = (ROOT / "docs/options.md").read_text().split("## Features")[1]
     options = re.findall(r"^\| `(\w+)` \|", reference, re.MULTILINE)
     assert len(options) >= 17
-    assert not [name for name in options if f"{name}=" not in "".join(FEATURES + LARGE_FEATURES)]
+    assert not [name for name in options if f"{name}=" not in "".join(FEATURES + LARGE_FEATURES + CPU_FEATURES)]
 
 
 @pytest.mark.parametrize("layout", ["nv12", "p010"])
@@ -251,6 +258,13 @@ def test_options_of_metrics(ffmpeg, gpu, feature, layout):
     *_, d, r = write_pair(gpu.folder, (layout, layout), size, n=n)
     expected = scores(ffmpeg.score(d, r, f"feature={feature}:backend=cpu"))
     assert scores(gpu.upload(d, r, f"feature={feature}:parity=strict")) == expected
+
+
+@pytest.mark.parametrize("feature", CPU_FEATURES)
+def test_options_of_metrics_without_kernels(ffmpeg, gpu, feature):
+    *_, d, r = write_pair(gpu.folder, ("p010", "p010"), (320, 240), n=2)
+    expected = scores(ffmpeg.score(d, r, f"feature={feature}:backend=cpu"))
+    assert scores(gpu.upload(d, r, f"feature={feature}:fallback=cpu:parity=strict")) == expected
 
 
 SETTINGS = [
