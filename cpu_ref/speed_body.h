@@ -15,7 +15,7 @@
 
 #include "cpu_ref/rows.h"
 #include "cpu_ref/speed.h"
-#include "shared_math/speed_lanczos.h"
+#include "shared_math/speed_tables.h"
 
 #ifndef VG_VERTICAL
 #define VG_VERTICAL(rows, taps, columns, out) ((void)(rows), (void)(taps), (void)(columns), (void)(out), 0)
@@ -76,57 +76,15 @@ static int32_t n_window_columns(const VgSpeedParams *params)
     return vg_speed_decimated(params->scaled_width) * params->n_taps;
 }
 
-static int32_t offsets_of(int32_t method)
-{
-    switch (method) {
-    case VG_SPEED_BILINEAR:
-        return 2;
-    case VG_SPEED_BICUBIC:
-        return VG_SPEED_BICUBIC_TAPS;
-    case VG_SPEED_LANCZOS4:
-        return VG_SPEED_LANCZOS_TAPS;
-    default:
-        return 1;
-    }
-}
-
-/* Source rows or columns of one resampled row or column, and their weights; of a bilinear mean the second's alone. */
-static void sources_of(int32_t method, int32_t i, float ratio, int32_t size, int32_t *at, float *weights)
-{
-    if (method == VG_SPEED_NEAREST) {
-        at[0] = vg_speed_nearest(i, ratio);
-        weights[0] = 1;
-        return;
-    }
-    const float position = vg_speed_position(i, ratio);
-    if (method == VG_SPEED_BILINEAR) {
-        const VgSpeedBetween between = vg_speed_between(position, size);
-        at[0] = between.first;
-        at[1] = between.second;
-        weights[0] = 0;
-        weights[1] = between.second_weight;
-        return;
-    }
-    const int bicubic = method == VG_SPEED_BICUBIC;
-    const int32_t first = bicubic ? VG_SPEED_BICUBIC_FIRST : VG_SPEED_LANCZOS_FIRST;
-    const int32_t floor = vg_speed_floor(position);
-    const float fraction = position - (float)floor;
-    for (int32_t k = 0; k < offsets_of(method); k++) {
-        const float distance = (float)(k - first) - fraction;
-        at[k] = vg_speed_mirror(floor + k - first, size);
-        weights[k] = bicubic ? vg_speed_bicubic(distance) : vg_speed_lanczos(distance);
-    }
-}
-
 static void make_columns(const VgSpeedParams *params, const VgSpeedScratch *scratch)
 {
-    const int32_t n = params->n_taps, columns = n_window_columns(params), offsets = offsets_of(params->method);
+    const int32_t n = params->n_taps, columns = n_window_columns(params), offsets = vg_speed_offsets(params->method);
 
     for (int32_t c = 0; c < columns; c++) {
         const int32_t x = vg_speed_mirror(c / n * VG_SPEED_STEP - (n - 1) / 2 + c % n, params->scaled_width);
         int32_t at[VG_SPEED_LANCZOS_TAPS];
         float weights[VG_SPEED_LANCZOS_TAPS];
-        sources_of(params->method, x, params->ratio_x, params->width, at, weights);
+        vg_speed_sources(params->method, x, params->ratio_x, params->width, at, weights);
         for (int32_t k = 0; k < offsets; k++) {
             scratch->columns[k][c] = at[k];
             scratch->weights[k][c] = weights[k];
@@ -169,13 +127,13 @@ static void add_weighted(const float *row, const int32_t *columns, const float *
 /* Row y of the resampled plane, in the columns of the low pass's windows. */
 static void resample_row(const VgSpeedParams *params, const Source *source, int32_t y, VgSpeedScratch *scratch)
 {
-    const int32_t n = n_window_columns(params), offsets = offsets_of(params->method);
+    const int32_t n = n_window_columns(params), offsets = vg_speed_offsets(params->method);
     const float *rows[VG_SPEED_LANCZOS_TAPS];
     float *restrict out = scratch->resampled, *restrict sums = scratch->resampled_weight;
     float weights[VG_SPEED_LANCZOS_TAPS];
     int32_t at[VG_SPEED_LANCZOS_TAPS];
 
-    sources_of(params->method, y, params->ratio_y, params->height, at, weights);
+    vg_speed_sources(params->method, y, params->ratio_y, params->height, at, weights);
     for (int32_t j = 0; j < offsets; j++)
         rows[j] = kept_row(params, source, at[j], scratch);
     if (params->method == VG_SPEED_NEAREST) {

@@ -23,7 +23,7 @@ static const uint32_t sides[][2] = {
 #define N_SIDES (sizeof(sides) / sizeof(sides[0]))
 
 /* The same for SpEED, which needs larger ones: all mixtures of sixteen columns, eight and the rest. */
-static const uint32_t speed_sides[][2] = { { 80, 80 }, { 97, 81 }, { 191, 163 }, { 352, 201 }, { 577, 181 } };
+static const uint32_t speed_sides[][2] = { { 80, 80 }, { 97, 81 }, { 191, 163 }, { 577, 181 } };
 #define N_SPEED_SIDES (sizeof(speed_sides) / sizeof(speed_sides[0]))
 
 static const char *const psnr_options[] = { "", "enable_chroma=false", NULL };
@@ -65,8 +65,8 @@ static const struct {
     { &vg_metric_float_ssim, float_ssim_options, 1, { 8, 10, 12, 16 }, sides, N_SIDES },
     { &vg_metric_motion, motion_options, 4, { 8, 9, 10, 12, 14, 15, 16 }, sides, N_SIDES },
     { &vg_metric_cambi, cambi_options, 2, { 8, 9, 10, 12, 13, 16 }, sides, N_SIDES },
-    { &vg_metric_speed_chroma, speed_chroma_options, 2, { 8, 10, 12, 16 }, speed_sides, N_SPEED_SIDES },
-    { &vg_metric_speed_temporal, speed_temporal_options, 1, { 8, 10, 12, 16 }, speed_sides, N_SPEED_SIDES },
+    { &vg_metric_speed_chroma, speed_chroma_options, 2, { 8, 10, 16 }, speed_sides, N_SPEED_SIDES },
+    { &vg_metric_speed_temporal, speed_temporal_options, 1, { 8, 10, 16 }, speed_sides, N_SPEED_SIDES },
 };
 #define N_METRICS (sizeof(metrics) / sizeof(metrics[0]))
 
