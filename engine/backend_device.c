@@ -176,8 +176,8 @@ static int check_passes(const VgPlan *plan, const VgLog *log)
         char why[400];
         if (!vg_pass_refused(pass, why, sizeof(why)))
             continue;
-        vg_log(log, VG_LOG_ERROR, "%s cannot be scored on a %s device: %s", pass->metric->info.name, plan->device->name,
-               why);
+        vg_log(log, VG_LOG_ERROR, "%s cannot be scored on a %s device: %s; use fallback=cpu", pass->metric->info.name,
+               plan->device->name, why);
         return -ENOTSUP;
     }
     return 0;

@@ -964,12 +964,14 @@ static void what_is_used_is_said(void **state)
     next.metric = &metric;
     run_frames(&run);
     assert_int_equal(run.error, -ENOTSUP);
-    assert_string_equal(run.messages.text, "E motion cannot be scored on a CUDA device: there are no kernels for it\n");
+    assert_string_equal(run.messages.text,
+                        "E motion cannot be scored on a CUDA device: there are no kernels for it; use fallback=cpu\n");
     metric.device = &device;
     device.check = refuse;
     run_frames(&run);
     assert_int_equal(run.error, -ENOTSUP);
-    assert_string_equal(run.messages.text, "E motion cannot be scored on a CUDA device: its reason\n");
+    assert_string_equal(run.messages.text,
+                        "E motion cannot be scored on a CUDA device: its reason; use fallback=cpu\n");
     device.check = NULL;
     device.kernels = (const VgKernel[]){ { "no_such_kernel", 0 }, { 0 } };
     run_frames(&run);
