@@ -105,8 +105,10 @@ static void write_all(FILE *f)
         "that text is used, and shown in keys. Booleans are `true` or `false`. Names that do not exist and values out "
         "of\n"
         "range are refused. An option marked \"in keys\" becomes part of the metric's keys when its value is not the\n"
-        "default: `integer_motion3_mffw_mmxv_18`. Of two requests for one metric with the same keys the first "
-        "counts.\n\n",
+        "default: `integer_motion3_mffw_mmxv_18`; some keys never do, which [numerics.md](numerics.md) tells. Of two "
+        "requests\n"
+        "for one metric with the same keys the first counts. A colon in a value is escaped once more:\n"
+        "`feature=name=cambi\\\\:heatmaps_path=a\\\\\\\\\\\\:b` in single quotes is a folder named `a:b`.\n\n",
         f);
     for (unsigned i = 0; vg_metric_info(i); i++)
         write_metric(f, i);

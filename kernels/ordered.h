@@ -185,6 +185,8 @@ GPU_FN void gpu_ordered_exponents(const GpuOrdered *o, const int32_t exact, cons
             const double before = gpu_ordered_before_lane(sum), of_all = gpu_ordered_last(before + sum);
             const double larger = any ? gpu_ordered_before_lane(size) + size : before + sum;
             if (at < end)
+                gpu_ordered_chunk(o, at)->joined = 0;
+            if (at < end)
                 gpu_ordered_chunk(o, at)->exponent =
                     any ? vg_ordered_exponent(start + before, positive[i], negative[i], magnitude + larger)
                         : vg_ordered_exponent_from(exact, start + before, positive[i], magnitude + larger);
@@ -216,14 +218,16 @@ GPU_FN VgOrderedPair gpu_ordered_append(VgOrderedPair run, const double *x, doub
     return run;
 }
 
-/* One wave: what a regular chunk adds; in lane 0. */
+/* One wave: what a chunk adds; in lane 0. 0 if it is irregular. */
 GPU_FN VgOrderedPair gpu_ordered_run(const GpuOrdered *o, const int floats, uint32_t c, int32_t exponent)
 {
     const uint32_t each = VG_ORDERED_CHUNK / gpu_wave();
     const int64_t first = (int64_t)c * VG_ORDERED_CHUNK + gpu_lane() * each;
-    const double scale = vg_ordered_scale(exponent);
     VgOrderedPair run = { 0, 0 };
 
+    if (exponent == VG_ORDERED_IRREGULAR)
+        return run;
+    const double scale = vg_ordered_scale(exponent);
     GPU_ROLL
     for (uint32_t i = 0; i < each; i += GPU_ORDERED_BATCH) {
         double x[GPU_ORDERED_BATCH];
@@ -247,10 +251,7 @@ GPU_FN void gpu_ordered_runs(const GpuOrdered *o, const int floats, uint32_t blo
 
     GPU_ROLL
     for (uint32_t c = block * waves + gpu_tid(0) / wave; c < o->n_chunks; c += n_blocks * waves) {
-        const int32_t exponent = gpu_ordered_chunk(o, c)->exponent;
-        if (exponent == VG_ORDERED_IRREGULAR)
-            continue;
-        const VgOrderedPair run = gpu_ordered_run(o, floats, c, exponent);
+        const VgOrderedPair run = gpu_ordered_run(o, floats, c, gpu_ordered_chunk(o, c)->exponent);
         if (gpu_lane() == 0)
             gpu_ordered_store(o, c, run);
     }
@@ -268,7 +269,7 @@ GPU_FN GpuOrderedItem gpu_ordered_item(const GpuOrdered *o, uint32_t c)
 {
     GpuOrderedItem item = { VG_ORDERED_IRREGULAR, 0, { 0, 0 } };
 
-    if (c < o->n_chunks) { /* all at once, whether it is valid or not */
+    if (c < o->n_chunks) {
         item.exponent = gpu_ordered_chunk(o, c)->exponent;
         item.joined = gpu_ordered_chunk(o, c)->joined;
         item.run.even = gpu_ordered_chunk(o, c)->run.even;
@@ -369,10 +370,7 @@ GPU_FN void gpu_ordered_grouped_runs(const GpuOrdered *o, const int floats, uint
         const uint32_t rest = o->n_chunks - first;
         GPU_ROLL
         for (uint32_t i = gpu_tid(0) / wave; i < wave && i < rest; i += block_size / wave) {
-            const int32_t exponent = gpu_ordered_chunk(o, first + i)->exponent;
-            if (exponent == VG_ORDERED_IRREGULAR)
-                continue;
-            const VgOrderedPair run = gpu_ordered_run(o, floats, first + i, exponent);
+            const VgOrderedPair run = gpu_ordered_run(o, floats, first + i, gpu_ordered_chunk(o, first + i)->exponent);
             if (gpu_lane() == 0)
                 gpu_ordered_store(o, first + i, run);
         }

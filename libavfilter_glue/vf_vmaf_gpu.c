@@ -148,9 +148,10 @@ typedef struct VmafGpuContext {
     int64_t min_offset, max_offset; ///< of a reference frame's time stamp from its partner's
     int64_t tail;                   ///< reference frames beyond the end of the distorted video
     int rates_checked, rates_differ;
-    int sent;     ///< a frame was sent in this activation
-    int closed;   ///< the output wants no more
-    int flushed;  ///< nothing more is scored
+    int sent;    ///< a frame was sent in this activation
+    int closed;  ///< the output wants no more
+    int flushed; ///< nothing more is scored
+    int flush_error;
     int finished; ///< summary and log are out
     int second;   ///< an earlier filter of this run has written the log: the graph was probably made anew
     int failed;
@@ -926,13 +927,13 @@ fail:
     return ret;
 }
 
-/* Ends scoring: from here on all scores are final. */
+/* Ends scoring: from here on all scores are final. Asked again, gives the same answer: what failed stays so. */
 static int flush_scorer(VmafGpuContext *s)
 {
-    if (s->flushed)
-        return 0;
+    if (!s->flushed)
+        s->flush_error = vg_scorer_flush(s->scorer);
     s->flushed = 1;
-    return vg_scorer_flush(s->scorer);
+    return s->flush_error;
 }
 
 /* ---- Output ----------------------------------------------------------------------------------------------------- */
@@ -1636,7 +1637,8 @@ static const AVFilterPad vmaf_gpu_outputs[] = {
 
 VG_FILTER ff_vf_vmaf_gpu = {
     VG_PUB(name) = "vmaf_gpu",
-    VG_PUB(description) = NULL_IF_CONFIG_SMALL("Score a distorted video against its reference: PSNR, SSIM, motion."),
+    VG_PUB(description) =
+        NULL_IF_CONFIG_SMALL("Score a distorted video against its reference: PSNR, SSIM, motion, CAMBI, SpEED."),
     VG_PUB(priv_class) = &vmaf_gpu_class,
     VG_PUB(flags) = AVFILTER_FLAG_METADATA_ONLY | AVFILTER_FLAG_HWDEVICE,
     .flags_internal = FF_FILTER_FLAG_HWFRAME_AWARE,

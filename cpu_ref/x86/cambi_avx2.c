@@ -207,6 +207,13 @@ static inline void values_of_16(const Strip *strip, const uint16_t *pixels, int3
     }
 }
 
+/* All bits of the first n lanes. */
+static inline __m256i first_lanes(int32_t n)
+{
+    const __m256i numbers = _mm256_setr_epi16(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    return _mm256_cmpgt_epi16(_mm256_set1_epi16((short)n), numbers);
+}
+
 /* Row y of the strip's values. */
 static void values_of_row(const Strip *strip, int32_t y)
 {
@@ -217,8 +224,10 @@ static void values_of_row(const Strip *strip, int32_t y)
     float *out = strip->scale->scratch->values + start;
 
     for (int32_t x = 0; x < width; x += LANES) {
-        const __m256i outputs = between(load(pixels + x), l->first_output, l->last_output);
+        __m256i outputs = between(load(pixels + x), l->first_output, l->last_output);
         __m256 values[2];
+        if (x + LANES > width) /* what is beyond the row may never have been written */
+            outputs = _mm256_and_si256(outputs, first_lanes(width - x));
         values_of_16(strip, pixels + x, x, outputs, values);
         if (x + LANES <= width) {
             _mm256_storeu_ps(out + x, values[0]);

@@ -73,7 +73,8 @@ static const VgOption options[] = {
     { "max_log_contrast", "mlc", VG_OPTION_INT, 2, 0, 5, NULL, FIELD(max_log_contrast), IN_KEY,
       "binary logarithm of the largest step between bands, in 10-bit levels" },
     { "heatmaps_path", NULL, VG_OPTION_STRING, 0, 0, 0, NULL, FIELD(heatmaps_path), VG_OPTION_OUTPUT,
-      "folder in which to write where banding is seen in the distorted picture" },
+      "folder, made if it is not there, for files that show where banding is seen in the distorted picture; those of "
+      "earlier runs are overwritten. Names and samples: numerics.md" },
     { "full_ref", NULL, VG_OPTION_BOOL, 0, 0, 1, NULL, FIELD(full_ref), 0,
       "also score the reference, and what the distorted picture has more" },
     { "eotf", "eotf", VG_OPTION_STRING, 0, 0, 0, DEFAULT_EOTF, FIELD(eotf), IN_KEY,

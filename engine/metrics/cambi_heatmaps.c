@@ -9,7 +9,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -97,10 +99,47 @@ static void cut_back(const VgCambiHeatmaps *state, const char *folder, int32_t s
     for (int scale = 0; scale < n_scales; scale++) {
         const off_t size = (off_t)(2 * state->frames * pixels_of(side, speedup, scale));
         struct stat st;
+        if (make_path(path, folder, side, scale) || stat(path, &st) || !S_ISREG(st.st_mode))
+            continue;
         /* Never made longer: a file may have been emptied by others. There is no remedy if this fails, too. */
-        if (!make_path(path, folder, side, scale) && !stat(path, &st) && S_ISREG(st.st_mode) && st.st_size > size)
+        if (st.st_size > size)
             (void)!truncate(path, size);
+        if (!size && !lstat(path, &st) && S_ISREG(st.st_mode))
+            (void)!unlink(path);
     }
+}
+
+/* Files of the first scale that this process has begun, by any name. They are few, and are known to its end. */
+static pthread_mutex_t begun_mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct Begun {
+    dev_t device;
+    ino_t file;
+} * begun;
+static size_t n_begun;
+
+/* Warns if an earlier or another scorer of the process, or another request of this one, writes to the same files. */
+static void note_begun(const VgScoreContext *context, const char *folder, const char *path)
+{
+    struct stat st;
+    size_t i = 0;
+
+    if (stat(path, &st))
+        return;
+    pthread_mutex_lock(&begun_mutex);
+    while (i < n_begun && (begun[i].device != st.st_dev || begun[i].file != st.st_ino))
+        i++;
+    const int again = i < n_begun;
+    struct Begun *const more = again ? NULL : realloc(begun, (n_begun + 1) * sizeof(*begun));
+    if (more) { /* else it goes unnoticed */
+        begun = more;
+        begun[n_begun++] = (struct Begun){ st.st_dev, st.st_ino };
+    }
+    pthread_mutex_unlock(&begun_mutex);
+    if (again)
+        vg_log(context->log, VG_LOG_WARNING,
+               "cambi%s: heatmaps in '%s' overwrite those that this run has written there for another feature or an "
+               "earlier input: give each a heatmaps_path of its own",
+               context->suffix, folder);
 }
 
 int vg_cambi_write_heatmaps(VgCambiHeatmaps *state, const VgScoreContext *context, const char *folder, int32_t speedup,
@@ -120,6 +159,8 @@ int vg_cambi_write_heatmaps(VgCambiHeatmaps *state, const VgScoreContext *contex
             cut_back(state, folder, speedup, side, state->frames ? VG_CAMBI_SCALES : scale + 1);
             return failed(context, frame, path, err);
         }
+        if (!state->frames && scale == 0)
+            note_begun(context, folder, path);
         heatmaps += n;
     }
     state->frames = frame + 1;

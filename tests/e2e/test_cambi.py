@@ -144,6 +144,29 @@ def test_heatmaps_that_cannot_be_written(ffmpeg, clips):
         assert errors[0].startswith(f"cambi, frame 0: could not write heatmaps to '{path}")
         assert errors[0].endswith(f"{words}: give heatmaps_path a folder that can be written to, or leave it out")
     assert (ffmpeg.folder / "file").read_text() == "mine"
+    # nothing is left of the scales before the one that cannot be written
+    folder = ffmpeg.folder / "maps"
+    blocker = folder / "cambi_heatmap_scale_2_{}x{}_16b.gray".format(*((size + 3) // 4 for size in (DISTORTED.width, DISTORTED.height)))
+    blocker.mkdir(parents=True)
+    ffmpeg.score(*clips, rf"feature='cambi\:heatmaps_path={folder}'", fails=True)
+    assert list(folder.iterdir()) == [blocker]
+
+
+def test_heatmaps_in_the_same_folder(ffmpeg, clips):
+    """By other names, which no comparison of options finds: the later ones win, and that is said."""
+    result = ffmpeg.score(*clips, r"feature='cambi\:heatmaps_path=a|cambi\:max_log_contrast=3\:heatmaps_path=./a'")
+    warnings = [text for text in result.warnings if "heatmaps" in text]
+    assert len(warnings) == 1 and warnings[0].endswith("give each a heatmaps_path of its own")
+    ffmpeg.score(*clips, r"feature='cambi\:heatmaps_path=a'")  # another run may
+
+
+def test_errors_in_the_last_frames_leave_no_log(ffmpeg):
+    """Whether they are found while frames still come or at the end, which is a matter of chance."""
+    clip = bands(707, 6, depth=10)
+    good = clip.write(ffmpeg.folder / "good.raw")
+    bad = with_sample(clip, 4, 1040).write(ffmpeg.folder / "bad.raw")
+    for _ in range(12):
+        assert not ffmpeg.score(bad, good, "feature=cambi", fails=True).log.exists()
 
 
 # ---- Refusals ----
