@@ -126,6 +126,7 @@ GPU_FN int gpu_last_block(uint64_t counter, uint32_t n_blocks)
 {
     GPU_SHARED uint32_t last;
 
+    gpu_complete_stores();
     gpu_barrier();
     if (gpu_tid(0) == 0) {
         uint32_t *const done = (uint32_t *)counter;

@@ -306,7 +306,7 @@ typedef struct Round {
     uint64_t from, to; /* planes; `to` is written if a round is pending */
     uint64_t old_lists, lists, old_sums, sums, counts;
     uint32_t n_chunks;
-    int32_t begin, end; /* places that matter; of a pending round: the first of those to be copied */
+    int32_t begin; /* first place that matters, up to `last`; of a pending round: the first of those to be copied */
     int32_t old_first, old_last, exchanges, pending;
     int32_t first, last, find;
     float old_pivot, pivot;
@@ -315,7 +315,7 @@ typedef struct Round {
 GPU_FN Round round_of(const VgCambiPoolScale *scale, int find)
 {
     const GPU_GLOBAL VgCambiPoolState *const state = state_of(scale);
-    const int32_t source = state->source, parity = state->parity, top = (int32_t)scale->top;
+    const int32_t source = state->source, parity = state->parity;
     Round r;
 
     r.from = scale->values[source];
@@ -336,14 +336,13 @@ GPU_FN Round round_of(const VgCambiPoolScale *scale, int find)
     r.old_pivot = state->old_pivot;
     r.pivot = state->pivot;
     r.begin = !r.pending ? r.first : source ? state->away : r.old_first;
-    r.end = r.pending && r.last < top - 1 ? top - 1 : r.last;
     return r;
 }
 
-/* Sums of candidates of a range's chunks, `step` chunks apart, in shared memory; behind it how many there are. */
+/* Sums of candidates of a range's chunks, `step` chunks apart, in shared memory. */
 typedef struct Table {
     VgCambiCandidates *entries;
-    uint64_t all; /* VgCambiCandidates [n_chunks + 1]: of all chunks */
+    uint64_t all; /* VgCambiCandidates [n_chunks]: of all chunks */
     uint32_t low, high, step;
 } Table;
 
@@ -380,10 +379,10 @@ GPU_FN void load_table(const Table *t)
     gpu_barrier();
 }
 
-/* Candidates X before a chunk of the range or right behind it, or Y from it on. */
+/* Candidates X before a chunk of the range, or Y from it on. */
 GPU_FN uint32_t table_sum(const Table *t, int y, uint32_t chunk)
 {
-    if (t->step == 1 && chunk <= t->high)
+    if (t->step == 1)
         return y ? t->entries[chunk - t->low].y : t->entries[chunk - t->low].x;
     const GPU_GLOBAL VgCambiCandidates *const c = (const GPU_GLOBAL VgCambiCandidates *)t->all + chunk;
     return y ? c->y : c->x;
@@ -569,7 +568,7 @@ GPU_FN void list_candidates(const VgCambiPoolScale *scale, const Round *r, uint3
 /* A pass: applies the pending round, if there is one, and finds the candidates of the next. */
 GPU_FN void pass(const VgCambiPoolScale *scale, const Round *r, uint32_t block, uint32_t n_blocks)
 {
-    const uint32_t last_chunk = (uint32_t)r->end / CHUNK, own = EACH * gpu_tid(0);
+    const uint32_t last_chunk = (uint32_t)r->last / CHUNK, own = EACH * gpu_tid(0);
     const Table t = table_of(scale, r->old_sums, r->old_first, r->old_last);
     uint32_t c = (uint32_t)r->begin / CHUNK + block;
     float v[EACH], next[EACH];
@@ -577,7 +576,7 @@ GPU_FN void pass(const VgCambiPoolScale *scale, const Round *r, uint32_t block, 
     if (c > last_chunk)
         return;
     load_values(r->from, scale->n, (int32_t)(c * CHUNK + own), next);
-    if (r->pending && r->exchanges)
+    if (r->pending)
         load_table(&t);
     GPU_ROLL
     for (; c <= last_chunk; c += n_blocks) {
@@ -588,10 +587,10 @@ GPU_FN void pass(const VgCambiPoolScale *scale, const Round *r, uint32_t block, 
             v[i] = next[i];
         if (c + n_blocks <= last_chunk)
             load_values(r->from, scale->n, place + (int32_t)(n_blocks * CHUNK), next);
-        if (r->pending && r->exchanges)
+        if (r->pending)
             exchange(r, &t, c, v, place);
         if (r->pending)
-            store_values(r->to, r->begin, r->end, place, v);
+            store_values(r->to, r->begin, r->last, place, v);
         if (r->find && begin <= r->last && begin + CHUNK > r->first)
             list_candidates(scale, r, c, v, place);
     }
@@ -639,15 +638,11 @@ GPU_FN uint32_t scan_counts(const Table *t, uint64_t counts_address, uint32_t *a
         x = next_x;
         y = next_y;
     }
-    if (gpu_tid(0) == 0) {
-        sums[t->high + 1].x = *all_x;
-        sums[t->high + 1].y = 0;
-    }
     gpu_barrier();
     return turning;
 }
 
-/* The block: the largest m with X_m <= Y_m, that is, with m or more Y from X_m on. `n` is the chunk's counts. */
+/* The block: the largest m with X_m <= Y_m, that is, with m or more Y from X_m on. */
 GPU_FN uint32_t count_exchanges(const Table *t, const Round *r, uint32_t chunk)
 {
     const uint32_t x = table_sum(t, 0, chunk), y = table_sum(t, 1, chunk);
@@ -736,7 +731,7 @@ GPU_FN void decide(const VgCambiPoolScale *scale, const Round *r)
         state->first = i;
     if (top < i)
         state->last = j;
-    /* A range of nothing but the least or the largest value of all is like one of one value. */
+    /* A range of nothing but the least or the largest value of the one before is a range of one value. */
     if (j < top ? all_y == size : top < i && all_x == size) {
         state->first = top;
         state->last = top;

@@ -85,7 +85,7 @@ typedef struct VgCambiPoolState {
 
 typedef struct VgCambiPoolScale {
     uint64_t values[2]; /* float [n]: the plane, and room for another */
-    uint64_t sums[2];   /* VgCambiCandidates [n_chunks + 1] */
+    uint64_t sums[2];   /* VgCambiCandidates [n_chunks] */
     uint64_t lists[2];  /* uint16_t [2][n_chunks][VG_CAMBI_CHUNK]: places in their chunk of X, from the left; of Y */
     uint64_t counts;    /* uint32_t [n_chunks]: numbers of X and Y in the lower and the upper half */
     uint64_t ordered;   /* VgOrderedChunk [n_ordered] */

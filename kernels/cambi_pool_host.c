@@ -51,7 +51,7 @@ static Layout layout_of(const VgCambiParams *p)
         const uint32_t n_chunks = vg_divide_up(n, VG_CAMBI_CHUNK);
         scale->values[1] = vg_take(&l.size, n * sizeof(float));
         for (int i = 0; i < 2; i++) {
-            scale->sums[i] = vg_take(&l.size, (n_chunks + 1) * sizeof(VgCambiCandidates));
+            scale->sums[i] = vg_take(&l.size, n_chunks * sizeof(VgCambiCandidates));
             scale->lists[i] = vg_take(&l.size, (uint64_t)n_chunks * VG_CAMBI_CHUNK * 2 * sizeof(uint16_t));
         }
         scale->counts = vg_take(&l.size, n_chunks * sizeof(uint32_t));

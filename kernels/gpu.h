@@ -19,7 +19,7 @@
  *   gpu_shfl_*, gpu_ballot  among the lanes of a wave, all of which take part. A lane outside the wave gives the own value
  *   gpu_atomic_*            relaxed, at the scope of the device; return the value before
  *   gpu_fence()             orders accesses to global memory at the scope of the device: this thread's, and with barriers
- *                           before and behind it those of its block
+ *                           before and behind it those of its block, if all threads call gpu_complete_stores() before
  *   gpu_dynamic_shared()    the launch's dynamic shared memory, aligned to 16 bytes
  *   GPU_GLOBAL              qualifier of pointers to device memory: (GPU_GLOBAL float *)address
  *   gpu_load*(address)      of samples and vectors of words; memory that this launch does not write
@@ -127,6 +127,11 @@ GPU_FN void gpu_barrier(void)
 GPU_FN void gpu_fence(void)
 {
     __builtin_amdgcn_fence(__ATOMIC_ACQ_REL, "agent");
+}
+
+GPU_FN void gpu_complete_stores(void)
+{
+    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "agent"); /* from gfx90a on barriers do not wait for other waves' stores */
 }
 
 GPU_FN uint32_t gpu_shfl_idx32(uint32_t v, uint32_t lane)
@@ -294,6 +299,11 @@ GPU_FN void gpu_barrier(void)
 GPU_FN void gpu_fence(void)
 {
     asm volatile("fence.acq_rel.gpu;" ::: "memory"); /* __threadfence() is the slower, sequentially consistent one */
+}
+
+GPU_FN void gpu_complete_stores(void)
+{
+    /* fences are cumulative: gpu_fence() orders what barriers have ordered before it */
 }
 
 GPU_FN uint32_t gpu_shfl_down32(uint32_t v, uint32_t by)

@@ -296,7 +296,7 @@ GPU_FN double gpu_ordered_segment(const GpuOrderedItem *item, uint32_t lane, dou
     const uint64_t fixed = gpu_ballot(inside && after_even == after_odd) & lower;
     const uint64_t odd = gpu_ballot(inside && after_even && after_odd) & lower;
     const uint64_t turns = gpu_ballot(inside && after_even && !after_odd) & lower;
-    const int64_t k = (int64_t)(total * vg_ordered_scale(own));
+    const int64_t k = vg_ordered_units(total, own);
     const uint32_t last = 64 - (uint32_t)gpu_clz64(fixed); /* lanes up to the nearest fixed one */
     const uint64_t since = last < 64 ? turns >> last : 0;
     uint32_t parity = last ? (uint32_t)(odd >> (last - 1)) & 1 : (uint32_t)k & 1;
@@ -306,10 +306,13 @@ GPU_FN double gpu_ordered_segment(const GpuOrderedItem *item, uint32_t lane, dou
     GPU_ROLL
     for (uint32_t by = gpu_wave() / 2; by; by /= 2)
         sum += (int64_t)gpu_shfl_idx64((uint64_t)sum, gpu_lane() ^ by);
-    return (double)(k + sum) * vg_ordered_unit(own);
+    return vg_ordered_of_units(k + sum, own);
 }
 
-/* One wave: adds an irregular chunk, whose lanes' batches are like chunks: most of them are regular. */
+/*
+ * One wave: adds an irregular chunk, whose lanes' batches are like chunks: most of them are regular. Their sums start from the
+ * serial one, so its magnitude stands for those of all terms before.
+ */
 GPU_FN double gpu_ordered_serial(const GpuOrdered *o, const int floats, int64_t start, double total)
 {
     const int64_t end = start + VG_ORDERED_CHUNK < o->n ? start + VG_ORDERED_CHUNK : o->n;
@@ -350,13 +353,14 @@ GPU_FN void gpu_ordered_group(const GpuOrdered *o, uint32_t first)
     const GpuOrderedItem item = gpu_ordered_item(o, c);
     const int32_t common = (int32_t)gpu_shfl_idx32((uint32_t)item.exponent, 0);
     const int joined = common != VG_ORDERED_IRREGULAR && gpu_ballot(c < o->n_chunks && item.exponent != common) == 0;
-    const VgOrderedPair run = gpu_ordered_join(item.run);
 
-    if (gpu_lane() == 0) {
+    if (gpu_lane() == 0)
         gpu_ordered_chunk(o, c)->joined = joined;
-        if (joined)
-            gpu_ordered_store(o, c, run);
-    }
+    if (!joined) /* runs of irregular chunks are anything */
+        return;
+    const VgOrderedPair run = gpu_ordered_join(item.run);
+    if (gpu_lane() == 0)
+        gpu_ordered_store(o, c, run);
 }
 
 /** As gpu_ordered_runs(), and joins groups of as many chunks as a wave has lanes. */
@@ -404,12 +408,11 @@ GPU_FN double gpu_ordered_fold(const GpuOrdered *o, const int floats, const int 
 
     GPU_ROLL
     for (uint32_t base = 0; base < n; base += grouped ? wave * wave : wave) {
-        GpuOrderedItem item = { VG_ORDERED_IRREGULAR, 0, { 0, 0 } };
         if (!grouped) {
             total = gpu_ordered_fold_chunks(o, floats, base, base + wave < n ? base + wave : n, total);
             continue;
         }
-        item = gpu_ordered_item(o, base + gpu_lane() * wave);
+        GpuOrderedItem item = gpu_ordered_item(o, base + gpu_lane() * wave);
         if (!item.joined)
             item.exponent = VG_ORDERED_IRREGULAR;
         GPU_ROLL

@@ -10,7 +10,8 @@
  * to an odd K. Pairs of neighbouring runs join associatively, so that runs can be worked on in parallel.
  *
  * Terms are cut into chunks. A chunk is regular if S provably stays in one binade all through it; then its pair is
- * applied at once. The others, where S passes a power of two, are added term by term.
+ * applied at once. The others, where S passes a power of two, are cut into batches that are treated alike; what is left of
+ * these is added term by term.
  */
 #ifndef VG_SHARED_MATH_ORDERED_SUM_H
 #define VG_SHARED_MATH_ORDERED_SUM_H
@@ -50,7 +51,7 @@ VG_FN double vg_ordered_guard(int64_t n)
 /**
  * Exponent e of the binade in which the serial sum stays throughout a chunk, or VG_ORDERED_IRREGULAR. `start` is the sum
  * before the chunk in any order of additions, `positive` and `negative` the chunk's sums of terms of either sign,
- * `magnitude` the sum of all magnitudes to the chunk's end. For up to 2^32 terms the serial sum is within
+ * `magnitude` the sum of all magnitudes to the chunk's end, where that of an exact start counts for those of its terms. For up to 2^32 terms the serial sum is within
  * 2^-20 * magnitude of what is computed from these.
  */
 VG_FN int32_t vg_ordered_exponent(double start, double positive, double negative, double magnitude)
@@ -83,10 +84,16 @@ VG_FN double vg_ordered_scale(int32_t exponent)
     return vg_bits_double((uint64_t)(1023 + 52 - exponent) << 52);
 }
 
-/** u. */
-VG_FN double vg_ordered_unit(int32_t exponent)
+/** K: a sum in units u. */
+VG_FN int64_t vg_ordered_units(double sum, int32_t exponent)
 {
-    return vg_bits_double((uint64_t)(1023 - 52 + exponent) << 52);
+    return (int64_t)(sum * vg_ordered_scale(exponent));
+}
+
+/** The sum of so many units. */
+VG_FN double vg_ordered_of_units(int64_t k, int32_t exponent)
+{
+    return (double)k * vg_bits_double((uint64_t)(1023 - 52 + exponent) << 52);
 }
 
 VG_FN int64_t vg_ordered_step(int64_t whole, double fraction, int64_t parity)
@@ -123,8 +130,8 @@ VG_FN VgOrderedPair vg_ordered_join(VgOrderedPair first, VgOrderedPair then)
 /** The serial sum after a regular run. */
 VG_FN double vg_ordered_apply(double sum, VgOrderedPair run, int32_t exponent)
 {
-    const int64_t k = (int64_t)(sum * vg_ordered_scale(exponent));
-    return (double)(k + (k & 1 ? run.odd : run.even)) * vg_ordered_unit(exponent);
+    const int64_t k = vg_ordered_units(sum, exponent);
+    return vg_ordered_of_units(k + (k & 1 ? run.odd : run.even), exponent);
 }
 
 #endif

@@ -115,6 +115,21 @@ static float smooth(int32_t i, int32_t n)
     return 20 + 15 * sinf((float)i * 0.003f) + 2 * random_unit();
 }
 
+/* The sum in raster order reaches `rise` * 2^29 with value 4096 * rise + ones, at a border of chunks or batches or next to one;
+   powers of two before, soon after a border. Behind it many of the values lie half-way between two sums. */
+static int32_t rise = 1, ones;
+
+static float at_border(int32_t i, int32_t n)
+{
+    const int32_t high = 4096 * rise - 1;
+    (void)n;
+    if (i < high)
+        return i ? 131072 : 131072 + 20000;
+    if (i == high)
+        return (float)(131072 - 20000 - ones);
+    return i <= high + ones ? 1 : 0.5f + 0x1p-24f * (float)(random32() % (8 * (uint32_t)rise));
+}
+
 static const struct {
     const char *name;
     Kind *value;
@@ -132,13 +147,20 @@ static const struct {
     { "two values", two },
     { "sparse", sparse },
     { "smooth", smooth },
+    { "at a border", at_border },
 };
-#define N_KINDS (sizeof(kinds) / sizeof(kinds[0]))
+#define N_KINDS   (sizeof(kinds) / sizeof(kinds[0]))
+#define AT_BORDER ((unsigned)N_KINDS - 1)
 
-/* How many are summed: rule t of N_TOPS. */
+/* How many are summed: rule t of N_TOPS, if `fixed_top` does not say it. */
 #define N_TOPS 7
+static int32_t fixed_top;
+
 static int32_t top_of(unsigned rule, int32_t n)
 {
+    if (fixed_top)
+        return fixed_top < n ? fixed_top : n;
+
     const int32_t tops[N_TOPS] = { (int32_t)(0.6 * n), n, n - 1, 1, n / 2, (int32_t)(random32() % (uint32_t)n), 3 };
     const int32_t top = tops[rule];
     return top < 1 ? 1 : top > n ? n : top;
@@ -409,12 +431,13 @@ static void large_planes_agree(void **state)
     Result result = { 0, 0, 0 };
     (void)state;
 
+    random_state = 3; /* whatever ran before */
     for (unsigned kind = 0; kind < N_KINDS; kind += 2)
         for (unsigned t = 0; t < N_TUNINGS; t++)
             if (INTERVAL == 1 || (kind == 8 && t % 2 == 0))
                 compare(100000 + (int32_t)(random32() % 200000), 50001, kind, kind + t, &tunings[t], &result);
     none_differs(&result);
-    assert_true(result.order_matters > result.compared / 20);
+    assert_true(result.order_matters > result.compared / 30);
 }
 
 /* More chunks than threads, and what is done with large planes. The kinds in which order matters come first. */
@@ -451,6 +474,54 @@ static void waves_of_other_sizes_agree(void **state)
     }
 }
 
+/* Running sums that reach powers of two at borders of chunks, batches and groups of chunks, with ties behind them. */
+static void sums_at_borders_agree(void **state)
+{
+    static const int32_t many[] = { 0, 1, 7, 8, 9, 127, 256, 504, 511, 512, 513 };
+    static const unsigned waves[] = { 32, 16, 64 };
+    Result result = { 0, 0, 0 };
+    (void)state;
+
+    n_frames = 1;
+    fixed_top = INT32_MAX; /* nothing is permuted */
+    for (unsigned i = 0; i < sizeof(many) / sizeof(many[0]); i++)
+        for (unsigned w = 0; w < (device.set_wave ? 3 : 1); w++) {
+            if (device.set_wave)
+                device.set_wave(waves[w]);
+            ones = many[i];
+            rise = i % 2 ? 1 : (int32_t)waves[w] / 4; /* at the end of a wave's second group of chunks */
+            if (has_turn(i, w))
+                compare(4096 * rise + ones + (i % 3 ? 3000 : 50000), 1, AT_BORDER, 0, &tunings[2 + i % 2], &result);
+        }
+    if (device.set_wave)
+        device.set_wave(32);
+    n_frames = 2;
+    fixed_top = 0;
+    none_differs(&result);
+    assert_true(result.order_matters > 0);
+}
+
+/* The value that is summed last lies at a border of chunks or of a thread's values. */
+static void tops_at_borders_agree(void **state)
+{
+    static const int32_t tops[] = { 1, 7, 8, 9, 4095, 4096, 4097, 8191, 8192, 12287, 12288 };
+    static const unsigned of_kinds[] = { 0, 2, 5, 11 };
+    Result result = { 0, 0, 0 };
+    (void)state;
+
+    n_frames = 1;
+    for (unsigned i = 0; i < sizeof(tops) / sizeof(tops[0]); i++)
+        for (unsigned k = 0; k < sizeof(of_kinds) / sizeof(of_kinds[0]); k++) {
+            const VgCambiPoolTuning tuning = { 0, 0, (i + k) % 6, 1, 1 + k };
+            fixed_top = tops[i];
+            if (has_turn(i, k))
+                compare(12289, 12288, of_kinds[k], 0, &tuning, &result);
+        }
+    n_frames = 2;
+    fixed_top = 0;
+    none_differs(&result);
+}
+
 static int close_all(void **state)
 {
     for (unsigned i = 0; i < VG_CAMBI_SCALES; i++)
@@ -464,7 +535,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(small_planes_agree),         cmocka_unit_test(middle_planes_agree),
         cmocka_unit_test(large_planes_agree),         cmocka_unit_test(very_large_planes_agree),
-        cmocka_unit_test(waves_of_other_sizes_agree),
+        cmocka_unit_test(waves_of_other_sizes_agree), cmocka_unit_test(sums_at_borders_agree),
+        cmocka_unit_test(tops_at_borders_agree),
     };
     const struct CMUnitTest small[] = { cmocka_unit_test(few_planes_agree) };
     if (getenv("KERNELS_SMALL"))

@@ -145,6 +145,22 @@ static void equals_the_serial_sum(void **state)
     }
 }
 
+/* The serial sum rounds down half a unit again and again and is below a power of two where the sum in another order is not. */
+static void sums_that_lag_behind_agree(void **state)
+{
+    double terms[3 * VG_ORDERED_CHUNK] = { 1 }, serial = 0;
+    unsigned regular = 0;
+    (void)state;
+
+    for (int i = 1; i <= 510; i++)
+        terms[i] = 0x1p-53;
+    terms[VG_ORDERED_CHUNK] = 1 - 510 * 0x1p-53;
+    terms[2 * VG_ORDERED_CHUNK] = 302 * 0x1p-52;
+    for (int i = 0; i < 3 * VG_ORDERED_CHUNK; i++)
+        serial += terms[i];
+    assert_true(vg_double_bits(ordered_sum(terms, 3 * VG_ORDERED_CHUNK, 64, ANY, &regular)) == vg_double_bits(serial));
+}
+
 /* Below 2^29 nothing rounds: chunks are irregular only where the sum passes a power of two from there on. */
 static void sums_of_coarse_terms_begin_exactly(void **state)
 {
@@ -264,9 +280,13 @@ static void units_are_products(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equals_the_serial_sum), cmocka_unit_test(sums_of_coarse_terms_begin_exactly),
-        cmocka_unit_test(proofs_are_right),      cmocka_unit_test(ties_are_not_proven),
-        cmocka_unit_test(moved_taps_are_taps),   cmocka_unit_test(units_are_products),
+        cmocka_unit_test(equals_the_serial_sum),
+        cmocka_unit_test(sums_that_lag_behind_agree),
+        cmocka_unit_test(sums_of_coarse_terms_begin_exactly),
+        cmocka_unit_test(proofs_are_right),
+        cmocka_unit_test(ties_are_not_proven),
+        cmocka_unit_test(moved_taps_are_taps),
+        cmocka_unit_test(units_are_products),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -136,8 +136,9 @@ GPU_FN uint32_t softgpu_wave_op32(SoftgpuWaveOp op, uint32_t value, uint32_t by,
 #define gpu_shfl_idx32(v, lane_) softgpu_wave_op32(SOFTGPU_IDX, v, lane_, __FILE__, __LINE__)
 #define gpu_shfl_idx64(v, lane_) softgpu_wave_op(SOFTGPU_IDX, v, lane_, __FILE__, __LINE__)
 /** Bit i: p of lane i is not 0. */
-#define gpu_ballot(p) softgpu_wave_op(SOFTGPU_BALLOT, (p) != 0, 0, __FILE__, __LINE__)
-#define gpu_fence()   softgpu_fence()
+#define gpu_ballot(p)         softgpu_wave_op(SOFTGPU_BALLOT, (p) != 0, 0, __FILE__, __LINE__)
+#define gpu_fence()           softgpu_fence()
+#define gpu_complete_stores() ((void)0)
 
 /* Atomics order nothing but themselves, as on a device. They return the value before. */
 GPU_FN uint64_t gpu_atomic_add64(uint64_t *p, uint64_t v)
