@@ -280,7 +280,7 @@ static void failures_are_told_once(void **state)
              path);
     expect_failure(features, -ENOTDIR, words);
 
-    /* A pipe, which nobody reads. */
+    /* A pipe, which nobody reads. Nothing is left of the scales before it. */
     snprintf(path, sizeof(path), "%s/pipe", folder);
     assert_int_equal(mkdir(path, 0700), 0);
     snprintf(path, sizeof(path), "%s/pipe/cambi_heatmap_scale_2_54x25_16b.gray", folder);
@@ -289,8 +289,7 @@ static void failures_are_told_once(void **state)
     expect_failure(features, -ENXIO, path);
     struct stat st;
     snprintf(path, sizeof(path), "%s/pipe/cambi_heatmap_scale_0_216x100_16b.gray", folder);
-    assert_int_equal(stat(path, &st), 0);
-    assert_int_equal(st.st_size, 0);
+    assert_int_equal(stat(path, &st), -1);
 
     char long_name[300];
     memset(long_name, 'x', sizeof(long_name) - 1);
