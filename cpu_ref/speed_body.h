@@ -5,8 +5,9 @@
  * SpEED's pixel pass, compiled once for every instruction set: the including file defines VG_RUN, the function's name, and
  * VG_LINKAGE, static or nothing.
  *
- * It may also define VG_COVARIANCE_SUMS and VG_ADD_ENTROPIES, other covariance_sums() and add_entropies(), and VG_VERTICAL, a hand-written vertical filter of rows
- * in place for the first columns, which returns how many columns it has done; the C loops do the rest.
+ * It may also define VG_COVARIANCE_SUMS and VG_ADD_ENTROPIES, other covariance_sums() and add_entropies(), and VG_VERTICAL,
+ * a hand-written vertical filter of rows in place for the first columns, which returns how many columns it has done; the C
+ * loops do the rest.
  *
  * Loops run over columns, matrix columns or blocks inside, and over what a running sum adds outside: so compilers find
  * vectors, and every sum keeps its order.

@@ -57,11 +57,16 @@ GPU_FN uint32_t gpu_wave_scan32(uint32_t v)
     return v;
 }
 
+/** How many lanes of a ballot there are. */
+GPU_FN uint32_t gpu_count_lanes(uint64_t lanes)
+{
+    return gpu_popc32((uint32_t)lanes) + gpu_popc32((uint32_t)(lanes >> 32));
+}
+
 /** The first of the lanes of a ballot, of which there is one. */
 GPU_FN uint32_t gpu_first_lane(uint64_t lanes)
 {
-    const uint64_t below = (lanes & (0 - lanes)) - 1;
-    return gpu_popc32((uint32_t)below) + gpu_popc32((uint32_t)(below >> 32));
+    return gpu_count_lanes((lanes & (0 - lanes)) - 1);
 }
 
 /** Sum of v over the threads before this one; that over all is stored to `total`. */

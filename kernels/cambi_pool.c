@@ -419,12 +419,11 @@ GPU_FN uint64_t list_of(uint64_t lists, uint32_t n_chunks, int y)
     return lists + (y ? (uint64_t)n_chunks * CHUNK * sizeof(uint16_t) : 0);
 }
 
-/* Place of candidate m, which is in the chunk. */
-GPU_FN uint32_t listed_place(const Table *t, uint64_t list, int y, uint32_t chunk, uint32_t m)
+/* Place of candidate m, which is in the chunk; `sum` is the chunk's. */
+GPU_FN uint32_t listed_place(uint64_t list, int y, uint32_t chunk, uint32_t sum, uint32_t m)
 {
-    const uint32_t sum = table_sum(t, y, chunk);
-    const uint32_t at = y ? sum - m : m - sum - 1;
-    return chunk * CHUNK + ((const GPU_GLOBAL uint16_t *)list)[(uint64_t)chunk * CHUNK + at];
+    const uint32_t base = chunk * CHUNK, at = base + (y ? sum - m : m - sum - 1);
+    return base + ((const GPU_GLOBAL uint16_t *)list)[at];
 }
 
 #define EACH (CHUNK / BLOCK) /* values of a thread, side by side */
@@ -453,7 +452,7 @@ GPU_FN uint32_t count_both(uint32_t bits)
 /* A thread's candidates X, or Y, take their partners' values. The first of them has number `number`. */
 GPU_FN void take_partners(const Round *r, const Table *t, const int y, uint32_t bits, uint32_t number, float *v)
 {
-    const uint64_t lists = list_of(r->old_lists, r->n_chunks, !y);
+    const uint64_t list = list_of(r->old_lists, r->n_chunks, !y);
     uint32_t chunk = ~0u, sum = 0, places[EACH];
 
     GPU_UNROLL
@@ -467,8 +466,7 @@ GPU_FN void take_partners(const Round *r, const Table *t, const int y, uint32_t 
                 chunk = find_chunk(t, !y, number);
                 sum = table_sum(t, !y, chunk);
             }
-            const uint32_t base = chunk * CHUNK, at = base + (y ? number - sum - 1 : sum - number);
-            places[i] = base + ((const GPU_GLOBAL uint16_t *)lists)[at];
+            places[i] = listed_place(list, !y, chunk, sum, number);
         }
         number += y ? ~0u : 1;
     }
@@ -544,8 +542,8 @@ GPU_FN void store_list(uint64_t list, uint32_t chunk, const uint16_t *from, uint
 GPU_FN void list_candidates(const VgCambiPoolScale *scale, const Round *r, uint32_t chunk, const float *v,
                             int32_t place)
 {
-    uint16_t *const xs = (uint16_t *)((VgCambiCandidates *)gpu_dynamic_shared() + VG_CAMBI_TABLE), *const ys =
-                                                                                                       xs + CHUNK;
+    uint16_t *const xs = (uint16_t *)((VgCambiCandidates *)gpu_dynamic_shared() + VG_CAMBI_TABLE);
+    uint16_t *const ys = xs + CHUNK;
     const uint32_t bits = classify(v, place, r->first, r->last, r->pivot);
     const int32_t top = (int32_t)scale->top - place;
     uint32_t all;
@@ -587,10 +585,10 @@ GPU_FN void pass(const VgCambiPoolScale *scale, const Round *r, uint32_t block, 
             v[i] = next[i];
         if (c + n_blocks <= last_chunk)
             load_values(r->from, scale->n, place + (int32_t)(n_blocks * CHUNK), next);
-        if (r->pending)
+        if (r->pending) {
             exchange(r, &t, c, v, place);
-        if (r->pending)
             store_values(r->to, r->begin, r->last, place, v);
+        }
         if (r->find && begin <= r->last && begin + CHUNK > r->first)
             list_candidates(scale, r, c, v, place);
     }
@@ -683,7 +681,8 @@ GPU_FN int32_t place_asked(const Table *t, const Round *r, uint32_t asked, uint3
     }
     if (number > (y ? all_y : all_x))
         return y ? -1 : NO_PLACE;
-    return (int32_t)listed_place(t, list_of(r->lists, r->n_chunks, y), y, find_chunk(t, y, number), number);
+    const uint32_t chunk = find_chunk(t, y, number);
+    return (int32_t)listed_place(list_of(r->lists, r->n_chunks, y), y, chunk, table_sum(t, y, chunk), number);
 }
 
 /* The block, after a pass that looked for candidates: decides the round. */

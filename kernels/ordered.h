@@ -184,12 +184,12 @@ GPU_FN void gpu_ordered_exponents(const GpuOrdered *o, const int32_t exact, cons
             const double sum = positive[i] + negative[i], size = positive[i] - negative[i];
             const double before = gpu_ordered_before_lane(sum), of_all = gpu_ordered_last(before + sum);
             const double larger = any ? gpu_ordered_before_lane(size) + size : before + sum;
-            if (at < end)
+            if (at < end) {
                 gpu_ordered_chunk(o, at)->joined = 0;
-            if (at < end)
                 gpu_ordered_chunk(o, at)->exponent =
                     any ? vg_ordered_exponent(start + before, positive[i], negative[i], magnitude + larger)
                         : vg_ordered_exponent_from(exact, start + before, positive[i], magnitude + larger);
+            }
             start += of_all;
             magnitude += any ? gpu_ordered_last(larger) : of_all;
         }
@@ -261,7 +261,7 @@ GPU_FN void gpu_ordered_runs(const GpuOrdered *o, const int floats, uint32_t blo
 typedef struct GpuOrderedItem {
     int32_t exponent;
     int32_t joined;    /* of a group: the run is that of all of it; else not to be used */
-    VgOrderedPair run; /* of no meaning if irregular */
+    VgOrderedPair run; /* 0 if irregular */
 } GpuOrderedItem;
 
 /* Chunk c; an irregular one beyond the end. */
@@ -301,7 +301,7 @@ GPU_FN double gpu_ordered_segment(const GpuOrderedItem *item, uint32_t lane, dou
     const uint64_t since = last < 64 ? turns >> last : 0;
     uint32_t parity = last ? (uint32_t)(odd >> (last - 1)) & 1 : (uint32_t)k & 1;
 
-    parity ^= (gpu_popc32((uint32_t)since) + gpu_popc32((uint32_t)(since >> 32))) & 1;
+    parity ^= gpu_count_lanes(since) & 1;
     int64_t sum = inside ? (parity ? item->run.odd : item->run.even) : 0;
     GPU_ROLL
     for (uint32_t by = gpu_wave() / 2; by; by /= 2)
@@ -356,7 +356,7 @@ GPU_FN void gpu_ordered_group(const GpuOrdered *o, uint32_t first)
 
     if (gpu_lane() == 0)
         gpu_ordered_chunk(o, c)->joined = joined;
-    if (!joined) /* runs of irregular chunks are anything */
+    if (!joined)
         return;
     const VgOrderedPair run = gpu_ordered_join(item.run);
     if (gpu_lane() == 0)

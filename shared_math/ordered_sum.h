@@ -51,8 +51,8 @@ VG_FN double vg_ordered_guard(int64_t n)
 /**
  * Exponent e of the binade in which the serial sum stays throughout a chunk, or VG_ORDERED_IRREGULAR. `start` is the sum
  * before the chunk in any order of additions, `positive` and `negative` the chunk's sums of terms of either sign,
- * `magnitude` the sum of all magnitudes to the chunk's end, where that of an exact start counts for those of its terms. For up to 2^32 terms the serial sum is within
- * 2^-20 * magnitude of what is computed from these.
+ * `magnitude` the sum of all magnitudes to the chunk's end, where that of an exact start counts for those of its terms.
+ * For up to 2^32 terms the serial sum is within 2^-20 * magnitude of what is computed from these.
  */
 VG_FN int32_t vg_ordered_exponent(double start, double positive, double negative, double magnitude)
 {
