@@ -60,6 +60,7 @@ extern const VgDeviceMetric vg_device_psnr;
 extern const VgDeviceMetric vg_device_float_ssim;
 extern const VgDeviceMetric vg_device_motion;
 extern const VgDeviceMetric vg_device_cambi;
+extern const VgDeviceMetric vg_device_speed; /* speed_chroma and speed_temporal */
 
 /** Whether all rows of the plane start at multiples of `alignment` bytes. */
 static inline int vg_plane_aligned(const VgDevicePlane *plane, uint64_t alignment)

@@ -10,3 +10,4 @@
 #include "kernels/float_ssim.c"
 #include "kernels/motion.c"
 #include "kernels/psnr.c"
+#include "kernels/speed.c"

@@ -174,6 +174,21 @@ VG_FN float vg_speed_bilinear(float p11, float p12, float p21, float p22, float 
 #define VG_SPEED_LANCZOS_FIRST 4
 #define VG_SPEED_LANCZOS_TAPS  9
 
+/** Source rows of a resampled row, or columns of a column. */
+VG_FN int32_t vg_speed_offsets(int32_t method)
+{
+    switch (method) {
+    case VG_SPEED_BILINEAR:
+        return 2;
+    case VG_SPEED_BICUBIC:
+        return VG_SPEED_BICUBIC_TAPS;
+    case VG_SPEED_LANCZOS4:
+        return VG_SPEED_LANCZOS_TAPS;
+    default:
+        return 1;
+    }
+}
+
 VG_FN float vg_speed_magnitude(float x)
 {
     return vg_bits_float(vg_float_bits(x) & 0x7fffffffu);

@@ -24,21 +24,6 @@ static inline float vg_speed_lanczos(float distance)
     return (float)(((4 * sin(pi * t)) * sin((pi * t) / 4)) / (((pi * pi) * t) * t));
 }
 
-/** Source rows of a resampled row, or columns of a column. */
-static inline int32_t vg_speed_offsets(int32_t method)
-{
-    switch (method) {
-    case VG_SPEED_BILINEAR:
-        return 2;
-    case VG_SPEED_BICUBIC:
-        return VG_SPEED_BICUBIC_TAPS;
-    case VG_SPEED_LANCZOS4:
-        return VG_SPEED_LANCZOS_TAPS;
-    default:
-        return 1;
-    }
-}
-
 /** Which they are, and their weights; the first one's of a bilinear mean is left 0, as it follows from the second's. */
 static inline void vg_speed_sources(int32_t method, int32_t i, float ratio, int32_t size, int32_t *at, float *weights)
 {

@@ -14,6 +14,7 @@
 #include "engine/metric.h"
 #include "engine/metrics/depth.h"
 #include "engine/metrics/order.h"
+#include "kernels/kernel_host.h"
 #include "shared_math/speed.h"
 
 typedef struct SpeedOptions {
@@ -403,6 +404,7 @@ const VgMetric vg_metric_speed_chroma = {
     .check = chroma_check,
     .make_params = chroma_params,
     .cpu = &vg_cpu_speed,
+    .device = &vg_device_speed,
     .fields = fields,
     .score = chroma_score,
     .flush = chroma_flush,
@@ -426,6 +428,7 @@ const VgMetric vg_metric_speed_temporal = {
     .check = temporal_check,
     .make_params = temporal_params,
     .cpu = &vg_cpu_speed,
+    .device = &vg_device_speed,
     .fields = fields,
     .score = temporal_score,
     .flush = temporal_flush,

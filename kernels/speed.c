@@ -1,0 +1,777 @@
+/*
+ * Copyright (c) 2026 the vmaf_gpu authors
+ * SPDX-License-Identifier: BSD-2-Clause
+ *
+ * speed_chroma and speed_temporal on the device. Definition: docs/numerics.md, SpEED; what was measured: docs/speed_gpu.md.
+ *
+ * All pictures of a frame go through each launch together. Every sum has the order of the CPU's: what is added in another
+ * order are integers, or nothing.
+ */
+#include "kernels/block.h"
+#include "kernels/gpu.h"
+#include "kernels/samples.h"
+#include "kernels/speed_args.h"
+#include "shared_math/speed.h"
+
+#define BLOCK VG_SPEED_BLOCK
+#define N     VG_SPEED_N
+#define SIDE  VG_SPEED_SIDE
+
+GPU_KERNEL(speed_table, VgSpeedTableArgs, BLOCK)
+{
+    GPU_GLOBAL VgSpeedEntry *const table = (GPU_GLOBAL VgSpeedEntry *)args.table;
+
+    for (int32_t i = (int32_t)gpu_tid(0); i < args.n; i += BLOCK) {
+        table[i].at = args.entries[i].at;
+        table[i].weight = args.entries[i].weight;
+    }
+}
+
+GPU_FN GPU_GLOBAL VgSpeedStatistics *speed_statistics(const VgSpeedArgs *args, uint32_t picture)
+{
+    return (GPU_GLOBAL VgSpeedStatistics *)args->statistics + picture;
+}
+
+/** Address of a picture's plane without local mean. */
+GPU_FN uint64_t speed_plane(const VgSpeedArgs *args, uint32_t picture)
+{
+    const int32_t height = vg_speed_decimated(args->params.scaled_height);
+    return args->planes + (uint64_t)picture * (uint64_t)height * (uint64_t)args->pitch * sizeof(float);
+}
+
+GPU_FN int32_t speed_n_blocks(const VgSpeedParams *p)
+{
+    return vg_speed_blocks(vg_speed_decimated(p->scaled_width)) * vg_speed_blocks(vg_speed_decimated(p->scaled_height));
+}
+
+/* ---- Low pass, decimation, local mean ------------------------------------------------------------------------------ */
+
+/* A picture's samples. */
+typedef struct SpeedSource {
+    VgDevicePlane current, earlier;
+    float unit;
+    int difference; /* of `earlier` and `current` */
+} SpeedSource;
+
+GPU_FN float speed_value(const SpeedSource *source, int32_t x, int32_t y)
+{
+    const int32_t sample = gpu_row_sample(&source->current, gpu_row(&source->current, y), x);
+
+    if (!source->difference)
+        return vg_speed_sample(sample, source->unit);
+    return vg_speed_difference(gpu_row_sample(&source->earlier, gpu_row(&source->earlier, y), x), sample, source->unit);
+}
+
+/* Where a resampled row or column takes its samples. */
+typedef struct SpeedEntries {
+    VgSpeedEntry e[VG_SPEED_LANCZOS_TAPS];
+} SpeedEntries;
+
+/* Entry `index` of a table of `count`, of each offset. */
+GPU_FN SpeedEntries speed_entries(uint64_t table, int32_t count, int32_t index, const int method)
+{
+    SpeedEntries entries;
+
+    GPU_UNROLL
+    for (int32_t k = 0; k < vg_speed_offsets(method); k++) {
+        const uint64_t address = table + (uint64_t)(k * count + index) * sizeof(VgSpeedEntry);
+        const GpuWords words = gpu_load64(address);
+        entries.e[k].at = (int32_t)words.w[0];
+        entries.e[k].weight = vg_bits_float(words.w[1]);
+    }
+    return entries;
+}
+
+GPU_FN float speed_resampled(const SpeedSource *source, const SpeedEntries *columns, const SpeedEntries *rows,
+                             const int method)
+{
+    const VgSpeedEntry *const x = columns->e, *const y = rows->e;
+
+    if (method == VG_SPEED_NEAREST)
+        return speed_value(source, x[0].at, y[0].at);
+    if (method == VG_SPEED_BILINEAR)
+        return vg_speed_bilinear(speed_value(source, x[0].at, y[0].at), speed_value(source, x[1].at, y[0].at),
+                                 speed_value(source, x[0].at, y[1].at), speed_value(source, x[1].at, y[1].at),
+                                 x[1].weight, y[1].weight);
+
+    float sum = 0, weights = 0;
+    GPU_UNROLL
+    for (int32_t j = 0; j < vg_speed_offsets(method); j++) {
+        GPU_UNROLL
+        for (int32_t i = 0; i < vg_speed_offsets(method); i++) {
+            const float weight = x[i].weight * y[j].weight;
+            sum = vg_speed_add_tap(sum, weight, speed_value(source, x[i].at, y[j].at));
+            weights += weight;
+        }
+    }
+    return method == VG_SPEED_LANCZOS4 ? sum / weights : sum;
+}
+
+/* Column c of the window of output (i, j), filtered vertically. */
+GPU_FN float speed_column(const VgSpeedArgs *args, const SpeedSource *source, const float *taps, int32_t i, int32_t j,
+                          int32_t c, const int method)
+{
+    const VgSpeedParams *const p = &args->params;
+    const int32_t n = p->n_taps, reach = (n - 1) / 2;
+    float sum = 0;
+
+    if (method == VG_SPEED_PLAIN) {
+        const int32_t x = vg_speed_mirror(j * VG_SPEED_STEP - reach + c, p->scaled_width);
+        for (int32_t k = 0; k < n; k++) {
+            const int32_t y = vg_speed_mirror(i * VG_SPEED_STEP - reach + k, p->scaled_height);
+            sum = vg_speed_add_tap(sum, taps[k], speed_value(source, x, y));
+        }
+        return sum;
+    }
+    const int32_t n_columns = vg_speed_decimated(p->scaled_width) * n, n_rows = vg_speed_decimated(p->scaled_height) * n;
+    const SpeedEntries columns = speed_entries(args->columns, n_columns, j * n + c, method);
+    GPU_ROLL
+    for (int32_t k = 0; k < n; k++) {
+        const SpeedEntries rows = speed_entries(args->rows, n_rows, i * n + k, method);
+        sum = vg_speed_add_tap(sum, taps[k], speed_resampled(source, &columns, &rows, method));
+    }
+    return sum;
+}
+
+/* What of the planes a block works on: outputs from (x, y) on, and the same with a halo. */
+typedef struct SpeedTile {
+    int32_t x, y, columns, rows;
+    int32_t halo, halo_columns, halo_rows;
+} SpeedTile;
+
+GPU_FN SpeedTile speed_tile(const VgSpeedParams *p)
+{
+    const int32_t width = vg_speed_decimated(p->scaled_width), height = vg_speed_decimated(p->scaled_height);
+    SpeedTile t;
+
+    t.x = (int32_t)gpu_bid(0) * VG_SPEED_TILE_COLUMNS;
+    t.y = (int32_t)gpu_bid(1) * VG_SPEED_TILE_ROWS;
+    t.columns = width - t.x < VG_SPEED_TILE_COLUMNS ? width - t.x : VG_SPEED_TILE_COLUMNS;
+    t.rows = height - t.y < VG_SPEED_TILE_ROWS ? height - t.y : VG_SPEED_TILE_ROWS;
+    t.halo = (p->n_mean_taps - 1) / 2;
+    t.halo_columns = t.columns + 2 * t.halo;
+    t.halo_rows = t.rows + 2 * t.halo;
+    return t;
+}
+
+/* Samples of the decimated plane: the tile with its halo, mirrored at the plane's edges. */
+GPU_FN void speed_decimate(const VgSpeedArgs *args, const SpeedTile *tile, const SpeedSource *source, const float *taps,
+                           float *decimated, const int method)
+{
+    GPU_SHARED float sums[VG_SPEED_TILE_SUMS];
+    const VgSpeedParams *const p = &args->params;
+    const int32_t width = vg_speed_decimated(p->scaled_width), height = vg_speed_decimated(p->scaled_height);
+    const int32_t n = p->n_taps, n_outputs = tile->halo_columns * tile->halo_rows, most = VG_SPEED_TILE_SUMS / n;
+
+    for (int32_t first = 0; first < n_outputs; first += most) {
+        const int32_t left = n_outputs - first, outputs = left < most ? left : most;
+        for (int32_t s = (int32_t)gpu_tid(0); s < outputs * n; s += BLOCK) {
+            const int32_t output = first + s / n;
+            const int32_t i = vg_speed_mirror(tile->y - tile->halo + output / tile->halo_columns, height);
+            const int32_t j = vg_speed_mirror(tile->x - tile->halo + output % tile->halo_columns, width);
+            sums[s] = speed_column(args, source, taps, i, j, s % n, method);
+        }
+        gpu_barrier();
+        for (int32_t o = (int32_t)gpu_tid(0); o < outputs; o += BLOCK) {
+            float sum = 0;
+            for (int32_t k = 0; k < n; k++)
+                sum = vg_speed_add_tap(sum, taps[k], sums[o * n + k]);
+            decimated[first + o] = sum;
+        }
+        gpu_barrier();
+    }
+}
+
+/* The tile of the decimated plane less its local mean. */
+GPU_FN void speed_remove_mean(const VgSpeedArgs *args, const SpeedTile *tile, const float *taps, const float *decimated)
+{
+    GPU_SHARED float vertical[VG_SPEED_TILE_ROWS * (VG_SPEED_TILE_COLUMNS + 2 * VG_SPEED_MOST_HALO)];
+    const int32_t n = args->params.n_mean_taps, across = tile->halo_columns;
+    GPU_GLOBAL float *const plane = (GPU_GLOBAL float *)speed_plane(args, gpu_bid(2));
+
+    for (int32_t s = (int32_t)gpu_tid(0); s < tile->rows * across; s += BLOCK) {
+        float sum = 0;
+        for (int32_t k = 0; k < n; k++)
+            sum = vg_speed_add_tap(sum, taps[k], decimated[s + k * across]);
+        vertical[s] = sum;
+    }
+    gpu_barrier();
+    for (int32_t s = (int32_t)gpu_tid(0); s < tile->rows * tile->columns; s += BLOCK) {
+        const int32_t x = s % tile->columns, y = s / tile->columns;
+        float sum = 0;
+        for (int32_t k = 0; k < n; k++)
+            sum = vg_speed_add_tap(sum, taps[k], vertical[y * across + x + k]);
+        plane[(tile->y + y) * args->pitch + tile->x + x] =
+            decimated[(y + tile->halo) * across + x + tile->halo] - sum;
+    }
+}
+
+GPU_FN void speed_low_tile(const VgSpeedArgs *args, const int method)
+{
+    GPU_SHARED float taps[VG_SPEED_MOST_TAPS], mean_taps[VG_SPEED_MOST_MEAN_TAPS];
+    GPU_SHARED float decimated[(VG_SPEED_TILE_ROWS + 2 * VG_SPEED_MOST_HALO) *
+                               (VG_SPEED_TILE_COLUMNS + 2 * VG_SPEED_MOST_HALO)];
+    const VgSpeedParams *const p = &args->params;
+    const SpeedTile tile = speed_tile(p);
+    const uint32_t picture = gpu_bid(2);
+    SpeedSource source;
+
+    source.current = args->current[picture];
+    source.earlier = args->earlier[picture % 2];
+    source.unit = vg_speed_unit(p->bit_depth);
+    source.difference = p->temporal;
+    if (gpu_tid(0) < VG_SPEED_MOST_TAPS)
+        taps[gpu_tid(0)] = p->taps[gpu_tid(0)];
+    if (gpu_tid(0) < VG_SPEED_MOST_MEAN_TAPS)
+        mean_taps[gpu_tid(0)] = p->mean_taps[gpu_tid(0)];
+    gpu_barrier();
+    speed_decimate(args, &tile, &source, taps, decimated, method);
+    speed_remove_mean(args, &tile, mean_taps, decimated);
+}
+
+GPU_KERNEL(speed_low, VgSpeedArgs, BLOCK)
+{
+    speed_low_tile(&args, VG_SPEED_PLAIN);
+}
+
+GPU_KERNEL(speed_low_nearest, VgSpeedArgs, BLOCK)
+{
+    speed_low_tile(&args, VG_SPEED_NEAREST);
+}
+
+GPU_KERNEL(speed_low_bilinear, VgSpeedArgs, BLOCK)
+{
+    speed_low_tile(&args, VG_SPEED_BILINEAR);
+}
+
+GPU_KERNEL(speed_low_bicubic, VgSpeedArgs, BLOCK)
+{
+    speed_low_tile(&args, VG_SPEED_BICUBIC);
+}
+
+GPU_KERNEL(speed_low_lanczos4, VgSpeedArgs, BLOCK)
+{
+    speed_low_tile(&args, VG_SPEED_LANCZOS4);
+}
+
+/* ---- Means and covariances ------------------------------------------------------------------------------------------ */
+
+/* The 25 windows: what of the plane they cover. */
+typedef struct SpeedWindows {
+    uint64_t plane;
+    int32_t pitch, width, height;
+} SpeedWindows;
+
+GPU_FN SpeedWindows speed_windows(const VgSpeedArgs *args, uint32_t picture)
+{
+    SpeedWindows w;
+
+    w.plane = speed_plane(args, picture);
+    w.pitch = args->pitch;
+    w.width = vg_speed_windows(vg_speed_decimated(args->params.scaled_width));
+    w.height = vg_speed_windows(vg_speed_decimated(args->params.scaled_height));
+    return w;
+}
+
+/** Address of sample (x, y) of window p. */
+GPU_FN uint64_t speed_window(const SpeedWindows *w, int32_t p, int32_t x, int32_t y)
+{
+    return w->plane + (uint64_t)((int64_t)(p / SIDE + y) * w->pitch + p % SIDE + x) * sizeof(float);
+}
+
+GPU_KERNEL(speed_means, VgSpeedArgs, BLOCK)
+{
+    const SpeedWindows w = speed_windows(&args, gpu_bid(1));
+    const int32_t p = (int32_t)gpu_bid(0);
+    float sum = 0;
+
+    if (gpu_tid(0) > 0)
+        return;
+    for (int32_t y = 0; y < w.height; y++)
+        for (int32_t x = 0; x < w.width; x++)
+            sum += gpu_loadf(speed_window(&w, p, x, y));
+    speed_statistics(&args, gpu_bid(1))->means[p] = sum / (float)(w.width * w.height);
+}
+
+/* Two windows and their means. */
+typedef struct SpeedPair {
+    int32_t p, q;
+    double mean_p, mean_q;
+} SpeedPair;
+
+/* A sample less its window's mean. */
+GPU_FN double speed_deviation(const SpeedWindows *w, int32_t p, int32_t x, int32_t y, double mean)
+{
+    return (double)gpu_loadf(speed_window(w, p, x, y)) - mean;
+}
+
+/* Sum of the products whose columns belong to a lane. */
+GPU_FN double speed_lane_sum(const SpeedWindows *w, const SpeedPair *pair, int32_t lane)
+{
+    const int32_t whole = w->width & ~15, end = lane < 8 && (w->width & 8) ? whole + 8 : whole;
+    double sum = 0;
+
+    for (int32_t y = 0; y < w->height; y++)
+        for (int32_t x = lane; x < end; x += VG_SPEED_LANES)
+            sum = vg_speed_add_product(sum, speed_deviation(w, pair->p, x, y, pair->mean_p),
+                                       speed_deviation(w, pair->q, x, y, pair->mean_q));
+    return sum;
+}
+
+/* Sum of the products of the last columns. */
+GPU_FN double speed_tail_sum(const SpeedWindows *w, const SpeedPair *pair)
+{
+    double sum = 0;
+
+    for (int32_t y = 0; y < w->height; y++)
+        for (int32_t x = w->width & ~7; x < w->width; x++)
+            sum = vg_speed_add_rounded(sum, speed_deviation(w, pair->p, x, y, pair->mean_p),
+                                       speed_deviation(w, pair->q, x, y, pair->mean_q));
+    return sum;
+}
+
+/* The n-th pair of the lower triangle. */
+GPU_FN SpeedPair speed_pair(int32_t n, GPU_GLOBAL const VgSpeedStatistics *statistics)
+{
+    SpeedPair pair;
+
+    pair.p = 0;
+    while (vg_speed_pair(pair.p + 1, 0) <= n)
+        pair.p++;
+    pair.q = n - vg_speed_pair(pair.p, 0);
+    pair.mean_p = (double)statistics->means[pair.p];
+    pair.mean_q = (double)statistics->means[pair.q];
+    return pair;
+}
+
+GPU_KERNEL(speed_covariances, VgSpeedArgs, VG_SPEED_COVARIANCE_BLOCK)
+{
+    GPU_SHARED double lanes[VG_SPEED_BLOCK_PAIRS][VG_SPEED_LANES + 1];
+    GPU_GLOBAL VgSpeedStatistics *const statistics = speed_statistics(&args, gpu_bid(1));
+    const SpeedWindows w = speed_windows(&args, gpu_bid(1));
+    const int32_t tid = (int32_t)gpu_tid(0), first_tail = VG_SPEED_BLOCK_PAIRS * VG_SPEED_LANES;
+    const int32_t first = (int32_t)gpu_bid(0) * VG_SPEED_BLOCK_PAIRS;
+    const int32_t own = tid < first_tail ? tid / VG_SPEED_LANES : tid - first_tail;
+    const int32_t lane = tid < first_tail ? tid % VG_SPEED_LANES : VG_SPEED_LANES;
+
+    if (own < VG_SPEED_BLOCK_PAIRS && first + own < VG_SPEED_PAIRS) {
+        const SpeedPair pair = speed_pair(first + own, statistics);
+        lanes[own][lane] = lane < VG_SPEED_LANES ? speed_lane_sum(&w, &pair, lane) : speed_tail_sum(&w, &pair);
+    }
+    gpu_barrier();
+    if (tid < VG_SPEED_BLOCK_PAIRS && first + tid < VG_SPEED_PAIRS) {
+        const SpeedPair pair = speed_pair(first + tid, statistics);
+        const float covariance = vg_speed_covariance(vg_speed_join_lanes(lanes[tid]), w.width * w.height);
+        statistics->covariances[pair.p * N + pair.q] = covariance;
+        statistics->covariances[pair.q * N + pair.p] = covariance;
+    }
+}
+
+/* ---- Eigenvalues ---------------------------------------------------------------------------------------------------- */
+
+/* Words from row to row of matrices in shared memory: odd, so that neither rows nor columns collide. */
+#define PITCH 25
+
+GPU_FN void speed_load_matrix(GPU_GLOBAL const VgSpeedStatistics *statistics, float *m)
+{
+    for (uint32_t i = gpu_tid(0); i < N * N; i += BLOCK)
+        m[i] = statistics->covariances[i];
+}
+
+/* Length of x[first..24], elements `step` apart. */
+GPU_FN float speed_length(const float *x, int32_t step, int32_t first)
+{
+    float sum = 0;
+
+    for (int32_t i = first; i < N; i++)
+        sum += x[i * step] * x[i * step];
+    return VG_SQRTF(sum);
+}
+
+/* Householder tridiagonalisation. m is symmetric, so that its rows do for columns. */
+GPU_FN void speed_tridiagonalise(float *m, float *d, float *e)
+{
+    GPU_SHARED float lengths[N], taus[N], v[N], u[N], w[N];
+    const int32_t tid = (int32_t)gpu_tid(0);
+
+    for (int32_t i = 0; i < N - 2; i++) {
+        const int32_t s = i + 1;
+        const float *const row = m + i * PITCH;
+        if (tid < N) {
+            const float length = speed_length(row, 1, s + 1);
+            float b = row[s], tau = 0, divisor = 1;
+            if (length != 0) {
+                const VgSpeedReflector r = vg_speed_reflector(row[s], length);
+                b = r.b;
+                tau = r.tau;
+                divisor = r.divisor;
+            }
+            v[tid] = tid < s ? 0 : tid == s ? 1 : row[tid] / divisor;
+            if (tid == 0) {
+                lengths[i] = length;
+                taus[i] = tau;
+                d[i] = row[i];
+                e[i] = b;
+            }
+        }
+        gpu_barrier();
+        if (lengths[i] == 0)
+            continue;
+        if (tid >= s && tid < N) {
+            float sum = 0;
+            for (int32_t c = s; c < N; c++)
+                sum = vg_speed_add_reflected(sum, taus[i], m[c * PITCH + tid], v[c]);
+            u[tid] = sum;
+        }
+        gpu_barrier();
+        if (tid >= s && tid < N) {
+            float g = 0;
+            for (int32_t r = s; r < N; r++)
+                g += u[r] * v[r];
+            w[tid] = u[tid] + vg_speed_half(taus[i], g) * v[tid];
+        }
+        gpu_barrier();
+        for (int32_t k = tid; k < N * N; k += BLOCK) {
+            const int32_t r = k / N, c = k % N;
+            if (r >= s && c >= s)
+                m[r * PITCH + c] = vg_speed_reflect(m[r * PITCH + c], v[r], w[r], v[c], w[c]);
+        }
+        gpu_barrier();
+    }
+    if (tid == 0) {
+        d[N - 2] = m[(N - 2) * PITCH + N - 2];
+        d[N - 1] = m[(N - 1) * PITCH + N - 1];
+        e[N - 2] = m[(N - 2) * PITCH + N - 1];
+    }
+}
+
+/* Stores off-diagonal i, as 0 if it is nothing beside its neighbours; returns its bit if it is not 0. */
+GPU_FN uint32_t speed_store_off_diagonal(float *e, int32_t i, float value, float before, float behind)
+{
+    const float left = vg_speed_negligible(value, before, behind) ? 0 : value;
+    e[i] = left;
+    return left != 0 ? 1u << i : 0;
+}
+
+/*
+ * A sweep over first..last with the test for what is negligible, made as soon as both neighbours are final. Returns the
+ * bits of off-diagonals that are not 0. Arrays are read two entries beyond the last: no result depends on what is there.
+ */
+GPU_FN uint32_t speed_sweep(float *d, float *e, int32_t first, int32_t last)
+{
+    const float mu = vg_speed_shift(d[last - 1], d[last], e[last - 1], d[first], e[first]);
+    VgSpeedChase chase = vg_speed_chase(d[first], e[first], d[first + 1], e[first + 1], mu);
+    uint32_t left = 0;
+    float before = 0; /* d[k - 1] */
+
+    GPU_ROLL
+    for (int32_t k = first; k < last; k++) {
+        const float gamma = d[k + 2], delta = e[k + 2];
+        const VgSpeedRotation rotation = vg_speed_rotation(chase.phi, chase.psi);
+        const float merged = vg_speed_merged(chase, rotation);
+        const float now = vg_speed_rotate(&chase, rotation);
+        d[k] = now;
+        if (k > first)
+            left |= speed_store_off_diagonal(e, k - 1, merged, before, now);
+        before = now;
+        chase.gamma = gamma;
+        chase.delta = delta;
+    }
+    d[last] = chase.alpha;
+    return left | speed_store_off_diagonal(e, last - 1, chase.phi, before, chase.alpha);
+}
+
+/* Eigenvalues, in the order in which the sweeps leave them, of the tridiagonal matrix in d. By one thread. */
+GPU_FN void speed_diagonalise(float *d, float *e)
+{
+    uint32_t left = 0; /* bit i: e[i] is not 0 */
+    int32_t last = N - 1;
+
+    for (int32_t i = 0; i < N - 1; i++)
+        left |= speed_store_off_diagonal(e, i, e[i], d[i], d[i + 1]);
+    for (int32_t sweeps = 0; sweeps < VG_SPEED_MOST_SWEEPS; sweeps++) {
+        last = 64 - gpu_clz64(left); /* behind the last one that is not 0 */
+        if (last == 0)
+            break;
+        const uint32_t below = ((uint32_t)1 << last) - 1, zeros = ~left & below;
+        const int32_t first = 64 - gpu_clz64(zeros);
+        left = (left & (((uint32_t)1 << first) - 1)) | speed_sweep(d, e, first, last);
+    }
+}
+
+GPU_FN void speed_eigenvalues(GPU_GLOBAL VgSpeedStatistics *statistics, float *m)
+{
+    GPU_SHARED float d[N + 2], e[N + 2];
+    const uint32_t tid = gpu_tid(0);
+
+    speed_load_matrix(statistics, m);
+    if (tid < N + 2) {
+        d[tid] = 0;
+        e[tid] = 0;
+    }
+    gpu_barrier();
+    speed_tridiagonalise(m, d, e);
+    gpu_barrier();
+    if (tid < N)
+        statistics->diagonal[tid] = d[tid];
+    if (tid < N)
+        statistics->off_diagonal[tid] = e[tid];
+    gpu_barrier();
+    if (tid > 0)
+        return;
+    speed_diagonalise(d, e);
+    uint32_t singular = 0;
+    for (int32_t i = 0; i < N; i++) {
+        singular |= (uint32_t)vg_speed_is_singular(d[i]);
+        statistics->eigenvalues[i] = d[i];
+    }
+    statistics->singular[0] = singular;
+}
+
+/* ---- Variances ------------------------------------------------------------------------------------------------------ */
+
+/* The reflection of step k that clears column k of z: I - 2 u u^T, in rows and columns from k on. */
+GPU_FN void speed_make_reflection(const float *z, int32_t k, float *reflection)
+{
+    GPU_SHARED float u[N];
+    const int32_t tid = (int32_t)gpu_tid(0);
+
+    if (tid >= k && tid < N) {
+        const float pivot = vg_speed_qr_pivot(z[k * PITCH + k], speed_length(z + k, PITCH, k));
+        float sum = pivot * pivot;
+        for (int32_t i = k + 1; i < N; i++)
+            sum += z[i * PITCH + k] * z[i * PITCH + k];
+        u[tid] = (tid == k ? pivot : z[tid * PITCH + k]) / VG_SQRTF(sum);
+    }
+    gpu_barrier();
+    for (int32_t i = tid; i < N * N; i += BLOCK) {
+        const int32_t row = i / N, column = i % N;
+        if (row >= k && column >= k)
+            reflection[row * PITCH + column] = vg_speed_qr_entry(u[row], u[column], row == column);
+    }
+    gpu_barrier();
+}
+
+/* Rows from k on of a column of m, times the reflection: rows group, group + 5.. of this thread, kept in sums. */
+GPU_FN void speed_reflect_column(const float *reflection, int32_t k, int32_t group, const float *m, int32_t column,
+                                 float sums[SIDE])
+{
+    GPU_UNROLL
+    for (int32_t r = 0; r < SIDE; r++)
+        sums[r] = 0;
+    for (int32_t l = k; l < N; l++) {
+        const float factor = m[l * PITCH + column];
+        GPU_UNROLL
+        for (int32_t r = 0; r < SIDE; r++)
+            sums[r] = vg_speed_add_entry(sums[r], reflection[(SIDE * r + group) * PITCH + l], factor);
+    }
+}
+
+/*
+ * K = Q^T R. Of z only what is left to be reduced is kept up. A thread has a column of z or of q, and every fifth row: the
+ * rows before k, whose sums mean nothing, it does not store.
+ */
+GPU_FN void speed_factorise(float *z, float *q, float *reflection)
+{
+    const int32_t tid = (int32_t)gpu_tid(0), group = tid / (2 * N), column = tid % N;
+    const int in_q = tid / N % 2;
+    float *const m = in_q ? q : z;
+
+    for (int32_t i = tid; i < N * N; i += BLOCK) {
+        q[i] = i / N == i % N ? 1.0f : 0.0f;
+        reflection[i] = 0;
+    }
+    gpu_barrier();
+    for (int32_t k = 0; k < N - 1; k++) {
+        const int busy = group < SIDE && (in_q || column > k);
+        float sums[SIDE];
+        speed_make_reflection(z, k, reflection);
+        if (busy)
+            speed_reflect_column(reflection, k, group, m, column, sums);
+        gpu_barrier();
+        if (busy) {
+            GPU_UNROLL
+            for (int32_t r = 0; r < SIDE; r++)
+                if (SIDE * r + group >= k)
+                    m[(SIDE * r + group) * PITCH + column] = sums[r];
+        }
+        gpu_barrier();
+    }
+}
+
+/* r = q k. */
+GPU_FN void speed_triangle(const float *q, const float *k, float *r)
+{
+    for (uint32_t i = gpu_tid(0); i < N * N; i += BLOCK) {
+        const uint32_t row = i / N, column = i % N;
+        float sum = 0;
+        for (uint32_t l = 0; l < N; l++)
+            sum = vg_speed_add_entry(sum, q[row * PITCH + l], k[l * PITCH + column]);
+        r[row * PITCH + column] = sum;
+    }
+}
+
+/* Variance of a block: its samples are y, and x = R^-1 Q y. x has a column for each thread. */
+GPU_FN float speed_variance(const float *q, const float *r, const float *y, float (*x)[BLOCK])
+{
+    const uint32_t tid = gpu_tid(0);
+
+    GPU_ROLL
+    for (int32_t i = N - 1; i >= 0; i--) {
+        float t = 0;
+        GPU_UNROLL
+        for (int32_t j = 0; j < N; j++)
+            t = vg_speed_add_entry(t, q[i * PITCH + j], y[j]);
+        for (int32_t k = i + 1; k < N; k++)
+            t = vg_speed_substitute(t, x[k][tid], r[i * PITCH + k]);
+        x[i][tid] = t / r[i * PITCH + i];
+    }
+    float s = vg_speed_variance_term(x[0][tid], y[0]);
+    GPU_UNROLL
+    for (int32_t p = 1; p < N; p++)
+        s += vg_speed_variance_term(x[p][tid], y[p]);
+    return s;
+}
+
+/* Variances of the blocks of a share, one for each thread; the first share also tells whether a pivot is too small. */
+GPU_FN void speed_variances(const VgSpeedArgs *args, uint32_t share, float *z)
+{
+    GPU_SHARED float q[N * PITCH], r[N * PITCH], x[N][BLOCK];
+    const uint32_t picture = gpu_bid(1), tid = gpu_tid(0);
+    GPU_GLOBAL VgSpeedStatistics *const statistics = speed_statistics(args, picture);
+    const int32_t n_blocks = speed_n_blocks(&args->params), block = (int32_t)(share * BLOCK + tid);
+    const int32_t across = vg_speed_blocks(vg_speed_decimated(args->params.scaled_width));
+
+    speed_load_matrix(statistics, z);
+    speed_factorise(z, q, r);
+    speed_load_matrix(statistics, z);
+    gpu_barrier();
+    speed_triangle(q, z, r);
+    gpu_barrier();
+    if (share == 0 && tid == 0) {
+        uint32_t singular = 0;
+        for (int32_t i = 0; i < N; i++)
+            singular |= (uint32_t)vg_speed_is_singular(vg_speed_magnitude(r[i * PITCH + i]));
+        statistics->singular[1] = singular;
+    }
+    if (block >= n_blocks)
+        return;
+    const uint64_t corner =
+        speed_plane(args, picture) +
+        (uint64_t)((int64_t)(block / across) * SIDE * args->pitch + block % across * SIDE) * sizeof(float);
+    float y[N];
+    GPU_UNROLL
+    for (int32_t p = 0; p < N; p++)
+        y[p] = gpu_loadf(corner + (uint64_t)((int64_t)(p / SIDE) * args->pitch + p % SIDE) * sizeof(float));
+    GPU_GLOBAL float *const variances = (GPU_GLOBAL float *)args->variances + (uint64_t)picture * (uint64_t)n_blocks;
+    variances[block] = speed_variance(q, r, y, x);
+}
+
+/*
+ * Of each picture, one block finds the eigenvalues, and the others at the same time what they would need if none were
+ * too small: that is mostly so, and shorter than the eigenvalues.
+ */
+GPU_KERNEL(speed_factors, VgSpeedArgs, BLOCK)
+{
+    GPU_SHARED float m[N * PITCH];
+
+    if (gpu_bid(0) == 0)
+        speed_eigenvalues(speed_statistics(&args, gpu_bid(1)), m);
+    else
+        speed_variances(&args, gpu_bid(0) - 1, m);
+}
+
+/* ---- Entropies and scores -------------------------------------------------------------------------------------------- */
+
+/* What blocks are scored by. */
+typedef struct SpeedScored {
+    uint32_t singular[2];
+    int32_t n_blocks;
+} SpeedScored;
+
+GPU_FN uint32_t speed_singular(const VgSpeedArgs *args, uint32_t picture)
+{
+    GPU_GLOBAL const VgSpeedStatistics *const statistics = speed_statistics(args, picture);
+    return statistics->singular[0] | statistics->singular[1];
+}
+
+/* Running sum of a plane's terms, in thread 0. */
+GPU_FN float speed_pool(GPU_GLOBAL const float *terms, int32_t n)
+{
+    enum { PART = 2048, STEP = 8 };
+    GPU_SHARED float part[PART];
+    float sum = 0;
+
+    for (int32_t first = 0; first < n; first += PART) {
+        /* What is behind the last term leaves a sum of terms, none of which is negative, as it is. */
+        for (int32_t i = (int32_t)gpu_tid(0); i < PART; i += BLOCK)
+            part[i] = first + i < n ? terms[first + i] : 0;
+        gpu_barrier();
+        if (gpu_tid(0) == 0) {
+            for (int32_t i = 0; i < PART && first + i < n; i += STEP) {
+                GPU_UNROLL
+                for (int32_t k = 0; k < STEP; k++)
+                    sum += part[i + k];
+            }
+        }
+        gpu_barrier();
+    }
+    return sum;
+}
+
+GPU_KERNEL(speed_entropies, VgSpeedArgs, BLOCK)
+{
+    enum { BLOCKS = VG_SPEED_ENTROPY_BLOCKS };
+    GPU_SHARED double logarithms[BLOCKS * 2][N];
+    GPU_SHARED float variances[BLOCKS * 2], entropies[BLOCKS * 2];
+    const VgSpeedParams *const p = &args.params;
+    const int32_t tid = (int32_t)gpu_tid(0), n_blocks = speed_n_blocks(p);
+    const int32_t first = (int32_t)gpu_bid(0) * BLOCKS;
+    const uint32_t plane = gpu_bid(1), singular[2] = { speed_singular(&args, 2 * plane),
+                                                       speed_singular(&args, 2 * plane + 1) };
+    GPU_GLOBAL float *const terms = (GPU_GLOBAL float *)args.terms + (uint64_t)plane * (uint64_t)n_blocks;
+
+    if (tid < BLOCKS * 2) {
+        const int32_t side = tid % 2, block = first + tid / 2;
+        GPU_GLOBAL const float *const s =
+            (GPU_GLOBAL const float *)args.variances + (uint64_t)(2 * (int32_t)plane + side) * (uint64_t)n_blocks;
+        variances[tid] = singular[side] || block >= n_blocks ? 0 : s[block];
+    }
+    gpu_barrier();
+    if (tid < BLOCKS * 2 * N) {
+        const int32_t row = tid / N, k = tid % N;
+        const float eigenvalue = speed_statistics(&args, 2 * plane + (uint32_t)row % 2)->eigenvalues[k];
+        logarithms[row][k] = vg_log2((double)vg_speed_entropy_argument(eigenvalue, variances[row], p->sigma));
+    }
+    gpu_barrier();
+    if (tid < BLOCKS * 2) {
+        float e = 0;
+        for (int32_t k = 0; k < N; k++)
+            e = vg_speed_add_entropy(e, logarithms[tid][k]);
+        entropies[tid] = e;
+    }
+    gpu_barrier();
+    if (tid < BLOCKS && first + tid < n_blocks) {
+        const VgSpeedWeights weights = vg_speed_weights(p->weighting, variances[2 * tid], variances[2 * tid + 1]);
+        terms[first + tid] = vg_speed_term(entropies[2 * tid], entropies[2 * tid + 1], p->threshold, weights);
+    }
+    if (!gpu_last_block(args.state + offsetof(VgSpeedState, blocks) + plane * sizeof(uint32_t), gpu_grid(0)))
+        return;
+    const float sum = speed_pool(terms, n_blocks);
+    if (tid == 0) {
+        GPU_GLOBAL VgSpeedRecord *const record = (GPU_GLOBAL VgSpeedRecord *)args.record;
+        const uint32_t bits =
+            (singular[0] ? VG_SPEED_REF_SINGULAR : 0u) | (singular[1] ? VG_SPEED_DIST_SINGULAR : 0u);
+        record->scores[plane] = vg_speed_score(sum, n_blocks, bits);
+        record->singular[plane] = bits;
+        if (p->temporal) {
+            record->scores[1] = 0;
+            record->singular[1] = 0;
+        }
+    }
+}
+
+#undef BLOCK
+#undef N
+#undef SIDE
+#undef PITCH

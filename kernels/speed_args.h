@@ -1,0 +1,79 @@
+/*
+ * Copyright (c) 2026 the vmaf_gpu authors
+ * SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Parameters of SpEED's kernels, and what the kernels have among themselves in work memory.
+ *
+ * A picture is what one covariance matrix is made of: the plane of one side, 2 * plane + side, where side 0 is the
+ * reference.
+ */
+#ifndef VG_KERNELS_SPEED_ARGS_H
+#define VG_KERNELS_SPEED_ARGS_H
+
+#include "kernels/args.h"
+#include "shared_math/speed.h"
+
+#define VG_SPEED_MOST_PICTURES (2 * VG_SPEED_MOST_PLANES)
+
+#define VG_SPEED_BLOCK 256 /* threads, of all kernels but those named below */
+
+/* Low pass: a block makes a tile of the plane without local mean, from a tile of the decimated plane with a halo. */
+#define VG_SPEED_TILE_COLUMNS 32
+#define VG_SPEED_TILE_ROWS    8
+#define VG_SPEED_MOST_HALO    ((VG_SPEED_MOST_MEAN_TAPS - 1) / 2)
+
+/* Columns that it filters vertically before it filters them horizontally. */
+#define VG_SPEED_TILE_SUMS 4096
+
+/* Covariances: sums of so many pairs of windows to a block, a thread for each lane and one for each tail. */
+#define VG_SPEED_COVARIANCE_BLOCK 128
+#define VG_SPEED_BLOCK_PAIRS      6
+
+/* Entropies: blocks of both sides to a block of threads, a thread for each logarithm. */
+#define VG_SPEED_ENTROPY_BLOCKS 5
+
+/** Counters of blocks, by plane: 0 before the first launch and left so. */
+typedef struct VgSpeedState {
+    uint32_t blocks[VG_SPEED_MOST_PLANES];
+} VgSpeedState;
+
+/** Of a picture. Matrices by rows. */
+typedef struct VgSpeedStatistics {
+    float means[VG_SPEED_N];
+    float covariances[VG_SPEED_N * VG_SPEED_N];
+    float diagonal[VG_SPEED_N]; /* of the tridiagonal matrix, and its off-diagonal */
+    float off_diagonal[VG_SPEED_N];
+    float eigenvalues[VG_SPEED_N];
+    uint32_t singular[2]; /* 1 because of an eigenvalue, and because of a pivot */
+} VgSpeedStatistics;
+
+/** Where a resampled row or column takes a sample, and its weight. */
+typedef struct VgSpeedEntry {
+    int32_t at;
+    float weight;
+} VgSpeedEntry;
+
+typedef struct VgSpeedArgs {
+    VgDevicePlane current[VG_SPEED_MOST_PICTURES];
+    VgDevicePlane earlier[2]; /* from which they are subtracted; of temporal pictures alone */
+    /* VgSpeedEntry [offset][row or column of a window of the low pass, one window after the other] */
+    uint64_t columns, rows;
+    uint64_t state;      /* VgSpeedState */
+    uint64_t planes;     /* float [picture][height][pitch]: decimated, without local mean */
+    uint64_t statistics; /* VgSpeedStatistics [picture] */
+    uint64_t variances;  /* float [picture][block] */
+    uint64_t terms;      /* float [plane][block] */
+    uint64_t record;     /* VgSpeedRecord */
+    VgSpeedParams params; /* 59 words */
+    int32_t pitch;
+} VgSpeedArgs;
+
+/** Part of a table, which hosts make once: work memory is filled by launches alone. */
+#define VG_SPEED_TABLE_PART 480
+typedef struct VgSpeedTableArgs {
+    uint64_t table; /* where the part goes */
+    int32_t n, reserved;
+    VgSpeedEntry entries[VG_SPEED_TABLE_PART];
+} VgSpeedTableArgs;
+
+#endif

@@ -1,0 +1,170 @@
+/*
+ * Copyright (c) 2026 the vmaf_gpu authors
+ * SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Launches of speed_chroma and speed_temporal: five a frame, for all pictures of the frame together. Where planes are
+ * resampled, tables of where from and with which weights are made once.
+ */
+#include <string.h>
+
+#include "kernels/kernel_host.h"
+#include "kernels/speed_args.h"
+#include "shared_math/speed_tables.h"
+
+typedef struct Layout {
+    int32_t width, height, pitch; /* of decimated planes */
+    uint32_t n_planes, n_blocks;
+    uint64_t state, statistics, columns, rows, planes, variances, terms, size;
+} Layout;
+
+static Layout layout_of(const VgSpeedParams *p)
+{
+    const int resampled = p->method != VG_SPEED_PLAIN;
+    const uint64_t entry_rows = resampled ? (uint64_t)(vg_speed_offsets(p->method) * p->n_taps) : 0;
+    Layout l = { .width = vg_speed_decimated(p->scaled_width),
+                 .height = vg_speed_decimated(p->scaled_height),
+                 .n_planes = p->temporal ? 1 : VG_SPEED_MOST_PLANES };
+
+    l.pitch = (l.width + 3) & ~3;
+    l.n_blocks = (uint32_t)(vg_speed_blocks(l.width) * vg_speed_blocks(l.height));
+    l.state = vg_take(&l.size, sizeof(VgSpeedState));
+    l.statistics = vg_take(&l.size, 2 * l.n_planes * sizeof(VgSpeedStatistics));
+    l.columns = vg_take(&l.size, entry_rows * (uint64_t)l.width * sizeof(VgSpeedEntry));
+    l.rows = vg_take(&l.size, entry_rows * (uint64_t)l.height * sizeof(VgSpeedEntry));
+    l.planes = vg_take(&l.size, 2 * l.n_planes * (uint64_t)l.pitch * (uint64_t)l.height * sizeof(float));
+    l.variances = vg_take(&l.size, 2 * (uint64_t)l.n_planes * l.n_blocks * sizeof(float));
+    l.terms = vg_take(&l.size, (uint64_t)l.n_planes * l.n_blocks * sizeof(float));
+    return l;
+}
+
+static size_t work_size(const void *params)
+{
+    return (size_t)layout_of(params).size;
+}
+
+/* ---- Tables ------------------------------------------------------------------------------------------------------- */
+
+/* One direction of a plane. */
+typedef struct Axis {
+    int32_t size, scaled_size;
+    float ratio;
+    uint64_t table;
+} Axis;
+
+static int store_entries(const VgLauncher *launcher, VgSpeedTableArgs *part)
+{
+    const int err = vg_launch(launcher, "speed_table", 1, VG_SPEED_BLOCK, 0, part, sizeof(*part));
+
+    part->table += (uint64_t)part->n * sizeof(VgSpeedEntry);
+    part->n = 0;
+    return err;
+}
+
+static int make_table(const VgSpeedParams *p, const VgLauncher *launcher, const Axis *axis)
+{
+    const int32_t n = p->n_taps, count = vg_speed_decimated(axis->scaled_size) * n;
+    VgSpeedTableArgs part = { .table = axis->table };
+    int err = 0;
+
+    for (int32_t offset = 0; offset < vg_speed_offsets(p->method); offset++)
+        for (int32_t c = 0; c < count && !err; c++) {
+            const int32_t i = vg_speed_mirror(c / n * VG_SPEED_STEP - (n - 1) / 2 + c % n, axis->scaled_size);
+            int32_t at[VG_SPEED_LANCZOS_TAPS];
+            float weights[VG_SPEED_LANCZOS_TAPS];
+            vg_speed_sources(p->method, i, axis->ratio, axis->size, at, weights);
+            part.entries[part.n++] = (VgSpeedEntry){ at[offset], weights[offset] };
+            if (part.n == VG_SPEED_TABLE_PART)
+                err = store_entries(launcher, &part);
+        }
+    return err || !part.n ? err : store_entries(launcher, &part);
+}
+
+static int plan(const void *params, const VgLauncher *launcher, uint64_t work)
+{
+    const VgSpeedParams *p = params;
+    const Layout l = layout_of(p);
+    const Axis x = { p->width, p->scaled_width, p->ratio_x, work + l.columns };
+    const Axis y = { p->height, p->scaled_height, p->ratio_y, work + l.rows };
+    int err = launcher->fill(launcher->context, work + l.state, 0, sizeof(VgSpeedState));
+
+    if (err || p->method == VG_SPEED_PLAIN)
+        return err;
+    err = make_table(p, launcher, &x);
+    return err ? err : make_table(p, launcher, &y);
+}
+
+/* ---- Frames ------------------------------------------------------------------------------------------------------- */
+
+static void set_planes(const VgSpeedParams *p, const VgDeviceFrame *frame, VgSpeedArgs *args)
+{
+    for (int side = 0; side < 2 && p->temporal; side++) {
+        args->current[side] = side && !p->use_ref_diff ? frame->dist[0][0] : frame->ref[0][0];
+        args->earlier[side] = side ? frame->dist[1][0] : frame->ref[1][0];
+    }
+    for (int plane = 0; plane < VG_SPEED_MOST_PLANES && !p->temporal; plane++) {
+        args->current[2 * plane] = frame->ref[0][1 + plane];
+        args->current[2 * plane + 1] = frame->dist[0][1 + plane];
+    }
+}
+
+static int enqueue(const void *params_v, const VgLauncher *launcher, const VgDeviceFrame *frame, uint64_t work,
+                   uint64_t record)
+{
+    static const char *const low[] = { [VG_SPEED_PLAIN] = "speed_low",
+                                       [VG_SPEED_NEAREST] = "speed_low_nearest",
+                                       [VG_SPEED_BILINEAR] = "speed_low_bilinear",
+                                       [VG_SPEED_BICUBIC] = "speed_low_bicubic",
+                                       [VG_SPEED_LANCZOS4] = "speed_low_lanczos4" };
+    const VgSpeedParams *p = params_v;
+    const Layout l = layout_of(p);
+    const uint32_t pictures = 2 * l.n_planes;
+    VgSpeedArgs args = {
+        .columns = work + l.columns,
+        .rows = work + l.rows,
+        .state = work + l.state,
+        .planes = work + l.planes,
+        .statistics = work + l.statistics,
+        .variances = work + l.variances,
+        .terms = work + l.terms,
+        .record = record,
+        .params = *p,
+        .pitch = l.pitch,
+    };
+    const struct {
+        const char *kernel;
+        uint32_t grid[3], block;
+    } launches[] = {
+        { low[p->method],
+          { vg_divide_up((uint64_t)l.width, VG_SPEED_TILE_COLUMNS), vg_divide_up((uint64_t)l.height, VG_SPEED_TILE_ROWS),
+            pictures },
+          VG_SPEED_BLOCK },
+        { "speed_means", { VG_SPEED_N, pictures, 1 }, VG_SPEED_BLOCK },
+        { "speed_covariances", { vg_divide_up(VG_SPEED_PAIRS, VG_SPEED_BLOCK_PAIRS), pictures, 1 },
+          VG_SPEED_COVARIANCE_BLOCK },
+        { "speed_factors", { 1 + vg_divide_up(l.n_blocks, VG_SPEED_BLOCK), pictures, 1 }, VG_SPEED_BLOCK },
+        { "speed_entropies", { vg_divide_up(l.n_blocks, VG_SPEED_ENTROPY_BLOCKS), l.n_planes, 1 }, VG_SPEED_BLOCK },
+    };
+    int err = 0;
+
+    if (p->temporal && frame->index == 0)
+        return launcher->fill(launcher->context, record, 0, sizeof(VgSpeedRecord));
+    set_planes(p, frame, &args);
+    for (size_t i = 0; i < sizeof(launches) / sizeof(*launches) && !err; i++)
+        err = launcher->launch(launcher->context, launches[i].kernel, launches[i].grid, launches[i].block, 0, &args,
+                               sizeof(args));
+    return err;
+}
+
+static const VgKernel kernels[] = {
+    { "speed_table", 0 },        { "speed_low", 0 },          { "speed_low_nearest", 0 },
+    { "speed_low_bilinear", 0 }, { "speed_low_bicubic", 0 },  { "speed_low_lanczos4", 0 },
+    { "speed_means", 0 },        { "speed_covariances", 0 },  { "speed_factors", 0 },
+    { "speed_entropies", 0 },    { 0 },
+};
+
+const VgDeviceMetric vg_device_speed = {
+    .kernels = kernels,
+    .work_size = work_size,
+    .plan = plan,
+    .enqueue = enqueue,
+};
