@@ -123,7 +123,8 @@ GPU_FN float speed_column(const VgSpeedArgs *args, const SpeedSource *source, co
         }
         return sum;
     }
-    const int32_t n_columns = vg_speed_decimated(p->scaled_width) * n, n_rows = vg_speed_decimated(p->scaled_height) * n;
+    const int32_t n_columns = vg_speed_decimated(p->scaled_width) * n,
+                  n_rows = vg_speed_decimated(p->scaled_height) * n;
     const SpeedEntries columns = speed_entries(args->columns, n_columns, j * n + c, method);
     GPU_ROLL
     for (int32_t k = 0; k < n; k++) {
@@ -201,16 +202,15 @@ GPU_FN void speed_remove_mean(const VgSpeedArgs *args, const SpeedTile *tile, co
         float sum = 0;
         for (int32_t k = 0; k < n; k++)
             sum = vg_speed_add_tap(sum, taps[k], vertical[y * across + x + k]);
-        plane[(tile->y + y) * args->pitch + tile->x + x] =
-            decimated[(y + tile->halo) * across + x + tile->halo] - sum;
+        plane[(tile->y + y) * args->pitch + tile->x + x] = decimated[(y + tile->halo) * across + x + tile->halo] - sum;
     }
 }
 
 GPU_FN void speed_low_tile(const VgSpeedArgs *args, const int method)
 {
     GPU_SHARED float taps[VG_SPEED_MOST_TAPS], mean_taps[VG_SPEED_MOST_MEAN_TAPS];
-    GPU_SHARED float decimated[(VG_SPEED_TILE_ROWS + 2 * VG_SPEED_MOST_HALO) *
-                               (VG_SPEED_TILE_COLUMNS + 2 * VG_SPEED_MOST_HALO)];
+    GPU_SHARED float
+        decimated[(VG_SPEED_TILE_ROWS + 2 * VG_SPEED_MOST_HALO) * (VG_SPEED_TILE_COLUMNS + 2 * VG_SPEED_MOST_HALO)];
     const VgSpeedParams *const p = &args->params;
     const SpeedTile tile = speed_tile(p);
     const uint32_t picture = gpu_bid(2);
@@ -361,7 +361,9 @@ GPU_KERNEL(speed_covariances, VgSpeedArgs, VG_SPEED_COVARIANCE_BLOCK)
     gpu_barrier();
     if (tid < VG_SPEED_BLOCK_PAIRS && first + tid < VG_SPEED_PAIRS) {
         const SpeedPair pair = speed_pair(first + tid, statistics);
-        const float covariance = vg_speed_covariance(vg_speed_join_lanes(lanes[tid]), w.width * w.height);
+        const double sum = vg_speed_join_lanes(lanes[tid]);
+        const float covariance = vg_speed_covariance(sum, w.width * w.height);
+        statistics->sums[first + tid] = sum;
         statistics->covariances[pair.p * N + pair.q] = covariance;
         statistics->covariances[pair.q * N + pair.p] = covariance;
     }
@@ -683,12 +685,6 @@ GPU_KERNEL(speed_factors, VgSpeedArgs, BLOCK)
 
 /* ---- Entropies and scores -------------------------------------------------------------------------------------------- */
 
-/* What blocks are scored by. */
-typedef struct SpeedScored {
-    uint32_t singular[2];
-    int32_t n_blocks;
-} SpeedScored;
-
 GPU_FN uint32_t speed_singular(const VgSpeedArgs *args, uint32_t picture)
 {
     GPU_GLOBAL const VgSpeedStatistics *const statistics = speed_statistics(args, picture);
@@ -727,15 +723,15 @@ GPU_KERNEL(speed_entropies, VgSpeedArgs, BLOCK)
     const VgSpeedParams *const p = &args.params;
     const int32_t tid = (int32_t)gpu_tid(0), n_blocks = speed_n_blocks(p);
     const int32_t first = (int32_t)gpu_bid(0) * BLOCKS;
-    const uint32_t plane = gpu_bid(1), singular[2] = { speed_singular(&args, 2 * plane),
-                                                       speed_singular(&args, 2 * plane + 1) };
+    const uint32_t plane = gpu_bid(1),
+                   singular[2] = { speed_singular(&args, 2 * plane), speed_singular(&args, 2 * plane + 1) };
     GPU_GLOBAL float *const terms = (GPU_GLOBAL float *)args.terms + (uint64_t)plane * (uint64_t)n_blocks;
 
     if (tid < BLOCKS * 2) {
         const int32_t side = tid % 2, block = first + tid / 2;
         GPU_GLOBAL const float *const s =
             (GPU_GLOBAL const float *)args.variances + (uint64_t)(2 * (int32_t)plane + side) * (uint64_t)n_blocks;
-        variances[tid] = singular[side] || block >= n_blocks ? 0 : s[block];
+        variances[tid] = (side ? singular[1] : singular[0]) || block >= n_blocks ? 0 : s[block];
     }
     gpu_barrier();
     if (tid < BLOCKS * 2 * N) {
@@ -760,8 +756,7 @@ GPU_KERNEL(speed_entropies, VgSpeedArgs, BLOCK)
     const float sum = speed_pool(terms, n_blocks);
     if (tid == 0) {
         GPU_GLOBAL VgSpeedRecord *const record = (GPU_GLOBAL VgSpeedRecord *)args.record;
-        const uint32_t bits =
-            (singular[0] ? VG_SPEED_REF_SINGULAR : 0u) | (singular[1] ? VG_SPEED_DIST_SINGULAR : 0u);
+        const uint32_t bits = (singular[0] ? VG_SPEED_REF_SINGULAR : 0u) | (singular[1] ? VG_SPEED_DIST_SINGULAR : 0u);
         record->scores[plane] = vg_speed_score(sum, n_blocks, bits);
         record->singular[plane] = bits;
         if (p->temporal) {

@@ -39,12 +39,14 @@ typedef struct VgSpeedState {
 
 /** Of a picture. Matrices by rows. */
 typedef struct VgSpeedStatistics {
+    double sums[VG_SPEED_PAIRS]; /* of products, from which covariances are rounded: of use to tests alone */
     float means[VG_SPEED_N];
     float covariances[VG_SPEED_N * VG_SPEED_N];
     float diagonal[VG_SPEED_N]; /* of the tridiagonal matrix, and its off-diagonal */
     float off_diagonal[VG_SPEED_N];
     float eigenvalues[VG_SPEED_N];
     uint32_t singular[2]; /* 1 because of an eigenvalue, and because of a pivot */
+    int32_t reserved;
 } VgSpeedStatistics;
 
 /** Where a resampled row or column takes a sample, and its weight. */
@@ -58,12 +60,12 @@ typedef struct VgSpeedArgs {
     VgDevicePlane earlier[2]; /* from which they are subtracted; of temporal pictures alone */
     /* VgSpeedEntry [offset][row or column of a window of the low pass, one window after the other] */
     uint64_t columns, rows;
-    uint64_t state;      /* VgSpeedState */
-    uint64_t planes;     /* float [picture][height][pitch]: decimated, without local mean */
-    uint64_t statistics; /* VgSpeedStatistics [picture] */
-    uint64_t variances;  /* float [picture][block] */
-    uint64_t terms;      /* float [plane][block] */
-    uint64_t record;     /* VgSpeedRecord */
+    uint64_t state;       /* VgSpeedState */
+    uint64_t planes;      /* float [picture][height][pitch]: decimated, without local mean */
+    uint64_t statistics;  /* VgSpeedStatistics [picture] */
+    uint64_t variances;   /* float [picture][block] */
+    uint64_t terms;       /* float [plane][block] */
+    uint64_t record;      /* VgSpeedRecord */
     VgSpeedParams params; /* 59 words */
     int32_t pitch;
 } VgSpeedArgs;

@@ -135,11 +135,12 @@ static int enqueue(const void *params_v, const VgLauncher *launcher, const VgDev
         uint32_t grid[3], block;
     } launches[] = {
         { low[p->method],
-          { vg_divide_up((uint64_t)l.width, VG_SPEED_TILE_COLUMNS), vg_divide_up((uint64_t)l.height, VG_SPEED_TILE_ROWS),
-            pictures },
+          { vg_divide_up((uint64_t)l.width, VG_SPEED_TILE_COLUMNS),
+            vg_divide_up((uint64_t)l.height, VG_SPEED_TILE_ROWS), pictures },
           VG_SPEED_BLOCK },
         { "speed_means", { VG_SPEED_N, pictures, 1 }, VG_SPEED_BLOCK },
-        { "speed_covariances", { vg_divide_up(VG_SPEED_PAIRS, VG_SPEED_BLOCK_PAIRS), pictures, 1 },
+        { "speed_covariances",
+          { vg_divide_up(VG_SPEED_PAIRS, VG_SPEED_BLOCK_PAIRS), pictures, 1 },
           VG_SPEED_COVARIANCE_BLOCK },
         { "speed_factors", { 1 + vg_divide_up(l.n_blocks, VG_SPEED_BLOCK), pictures, 1 }, VG_SPEED_BLOCK },
         { "speed_entropies", { vg_divide_up(l.n_blocks, VG_SPEED_ENTROPY_BLOCKS), l.n_planes, 1 }, VG_SPEED_BLOCK },
@@ -156,10 +157,17 @@ static int enqueue(const void *params_v, const VgLauncher *launcher, const VgDev
 }
 
 static const VgKernel kernels[] = {
-    { "speed_table", 0 },        { "speed_low", 0 },          { "speed_low_nearest", 0 },
-    { "speed_low_bilinear", 0 }, { "speed_low_bicubic", 0 },  { "speed_low_lanczos4", 0 },
-    { "speed_means", 0 },        { "speed_covariances", 0 },  { "speed_factors", 0 },
-    { "speed_entropies", 0 },    { 0 },
+    { "speed_table", 0 },
+    { "speed_low", 0 },
+    { "speed_low_nearest", 0 },
+    { "speed_low_bilinear", 0 },
+    { "speed_low_bicubic", 0 },
+    { "speed_low_lanczos4", 0 },
+    { "speed_means", 0 },
+    { "speed_covariances", 0 },
+    { "speed_factors", 0 },
+    { "speed_entropies", 0 },
+    { 0 },
 };
 
 const VgDeviceMetric vg_device_speed = {

@@ -111,6 +111,17 @@ static void compare_values(const Stages *stages, int side, const char *what, con
     free(values);
 }
 
+static void compare_sums(const Stages *stages, int side, const double *expected, uint64_t address)
+{
+    double sums[VG_SPEED_PAIRS];
+    int same = 0;
+
+    CU(cuMemcpyDtoH_v2(sums, address, sizeof(sums)));
+    while (same < VG_SPEED_PAIRS && !memcmp(&sums[same], &expected[same], sizeof(double)))
+        same++;
+    compare(same == VG_SPEED_PAIRS, stages->words, "sums", 2 * stages->plane + side, same);
+}
+
 static void see(void *opaque, int side, VgSpeedStage stage, const void *values, int32_t rows, int32_t columns,
                 ptrdiff_t pitch)
 {
@@ -145,7 +156,9 @@ static void see(void *opaque, int side, VgSpeedStage stage, const void *values, 
         regular = 0;
     if (stage == VG_SPEED_STAGE_X)
         regular = 1;
-    if (stage == VG_SPEED_STAGE_S && regular)
+    if (stage == VG_SPEED_STAGE_SUMS)
+        compare_sums(stages, side, values, statistics + offsetof(VgSpeedStatistics, sums));
+    else if (stage == VG_SPEED_STAGE_S && regular)
         compare_values(stages, side, "variances", values, pitch, rows, columns,
                        args->variances + picture * n_blocks * sizeof(float), vg_speed_blocks(width));
     else if (places[stage].name)
@@ -314,8 +327,9 @@ static void compare_pairs(const Pair *pairs, size_t n)
 static void small_pictures_agree(void **state)
 {
     static const Pair pairs[] = {
-        { &chroma, "noise none 192 176 420 8 1 1", "noise blur 192 176 420 8 1 1", "" },
+        { &chroma, "noise none 340 330 420 8 1 1", "noise blur 340 330 420 8 1 1", "" },
         { &chroma, "tex none 176 160 444 10 1 2", "tex blur 176 160 444 10 1 2", MODELS },
+        { &chroma, "noise none 575 171 444 8 1 5", "noise blur 575 171 444 8 1 5", "" },
         { &temporal, "noise none 177 161 400 8 2 3", "noise quant:9 177 161 400 8 2 3", "speed_use_ref_diff=true" },
         { &temporal, "noise none 200 171 400 8 2 4", "noise quant:9 200 171 400 8 2 4", "speed_prescale=0.9" },
         { &chroma, "noise none 191 163 444 8 1 5", "noise blur 191 163 444 8 1 5",
@@ -380,15 +394,15 @@ static void stages_agree(void **state)
 }
 
 static const HarnessCase chroma_cases[] = {
-    { { 181, 170, VG_CHROMA_420, 8 }, "" },
-    { { 192, 160, VG_CHROMA_422, 10 }, MODELS },
-    { { 193, 161, VG_CHROMA_444, 12 }, "speed_prescale=0.6:speed_prescale_method=bilinear" },
+    { { 341, 330, VG_CHROMA_420, 8 }, "" },
+    { { 337, 160, VG_CHROMA_422, 10 }, MODELS },
+    { { 193, 187, VG_CHROMA_444, 12 }, "speed_prescale=0.9:speed_prescale_method=bilinear" },
     { { 176, 176, VG_CHROMA_444, 16 }, "speed_kernelscale=0.5:speed_weight_var_mode=6" },
 };
 static const HarnessCase temporal_cases[] = {
     { { 181, 170, VG_CHROMA_420, 8 }, "" },
     { { 192, 160, VG_CHROMA_400, 10 }, "speed_use_ref_diff=true" },
-    { { 97, 81, VG_CHROMA_444, 16 }, "speed_prescale=1.2:speed_prescale_method=bicubic" },
+    { { 167, 141, VG_CHROMA_444, 16 }, "speed_prescale=1.2:speed_prescale_method=bicubic" },
 };
 
 static void compare_cases(const HarnessProducer *producer, HarnessResult *harness, const VgMetric *metric,
@@ -409,7 +423,7 @@ static void layouts_agree(void **state)
     compare_cases(&producer, &harness, temporal, temporal_cases, sizeof(temporal_cases) / sizeof(*temporal_cases));
     if (harness.different)
         fail_msg("%u of %u records differ, first: %s", harness.different, harness.compared, harness.first);
-    assert_true(harness.compared > 500);
+    assert_true(harness.compared >= 200);
     printf("# %u records\n", harness.compared);
 }
 
@@ -467,10 +481,8 @@ static void planted_faults_are_seen(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(small_pictures_agree),
-        cmocka_unit_test(stages_agree),
-        cmocka_unit_test(layouts_agree),
-        cmocka_unit_test(waves_of_other_sizes_agree),
+        cmocka_unit_test(small_pictures_agree),    cmocka_unit_test(stages_agree),
+        cmocka_unit_test(layouts_agree),           cmocka_unit_test(waves_of_other_sizes_agree),
         cmocka_unit_test(planted_faults_are_seen),
     };
     const struct CMUnitTest small_pictures[] = { cmocka_unit_test(small_pictures_agree) };

@@ -229,18 +229,13 @@ FEATURES = [
     r"psnr|float_ssim\\:scale=3\\:enable_lcs=true|motion\\:motion_fps_weight=2\\:motion_max_val=18",
 ]
 
-# cambi wants larger pictures; tests/e2e/test_cambi.py has banded ones.
+# cambi and SpEED want larger pictures; tests/e2e/test_cambi.py has banded ones.
 LARGE_FEATURES = [
     r"cambi\\:full_ref=true\\:enc_width=300\\:enc_height=220\\:enc_bitdepth=8\\:src_width=320\\:src_height=240\\:window_size=127",
     r"cambi\\:topk=0.5\\:cambi_max_val=5\\:max_log_contrast=3\\:cambi_eotf=pq\\:heatmaps_path=maps",
     r"cambi\\:cambi_topk=0.3\\:tvi_threshold=0.03\\:cambi_vis_lum_threshold=0.1\\:eotf=pq\\:cambi_high_res_speedup=1080",
-]
-
-
-# Without kernels: the CPU stands in. psnr beside them, so that there is something to compare.
-CPU_FEATURES = [
-    r"psnr|speed_chroma\\:speed_kernelscale=0.5\\:speed_sigma_nn=0.19\\:speed_nn_floor=0.1\\:speed_max_val=45\\:speed_weight_var_mode=5",
-    r"psnr|speed_temporal\\:speed_prescale=0.9\\:speed_prescale_method=bicubic\\:speed_use_ref_diff=true",
+    r"speed_chroma\\:speed_kernelscale=0.5\\:speed_prescale=1.5\\:speed_prescale_method=lanczos4\\:speed_sigma_nn=0.19\\:speed_nn_floor=0.1\\:speed_max_val=45\\:speed_weight_var_mode=5",
+    r"speed_temporal\\:speed_prescale=0.9\\:speed_prescale_method=bicubic\\:speed_use_ref_diff=true",
 ]
 
 
@@ -248,7 +243,7 @@ def test_every_option_of_the_metrics_is_tried():
     reference = (ROOT / "docs/options.md").read_text().split("## Features")[1]
     options = re.findall(r"^\| `(\w+)` \|", reference, re.MULTILINE)
     assert len(options) >= 17
-    assert not [name for name in options if f"{name}=" not in "".join(FEATURES + LARGE_FEATURES + CPU_FEATURES)]
+    assert not [name for name in options if f"{name}=" not in "".join(FEATURES + LARGE_FEATURES)]
 
 
 @pytest.mark.parametrize("layout", ["nv12", "p010"])
@@ -258,13 +253,6 @@ def test_options_of_metrics(ffmpeg, gpu, feature, layout):
     *_, d, r = write_pair(gpu.folder, (layout, layout), size, n=n)
     expected = scores(ffmpeg.score(d, r, f"feature={feature}:backend=cpu"))
     assert scores(gpu.upload(d, r, f"feature={feature}:parity=strict")) == expected
-
-
-@pytest.mark.parametrize("feature", CPU_FEATURES)
-def test_options_of_metrics_without_kernels(ffmpeg, gpu, feature):
-    *_, d, r = write_pair(gpu.folder, ("p010", "p010"), (320, 240), n=2)
-    expected = scores(ffmpeg.score(d, r, f"feature={feature}:backend=cpu"))
-    assert scores(gpu.upload(d, r, f"feature={feature}:fallback=cpu:parity=strict")) == expected
 
 
 SETTINGS = [
