@@ -25,6 +25,9 @@
 /* Columns that it filters vertically before it filters them horizontally. */
 #define VG_SPEED_TILE_SUMS 4096
 
+/* Means: samples of a window that are in dynamic shared memory together. */
+#define VG_SPEED_MEAN_PART 12288
+
 /* Covariances: sums of so many pairs of windows to a block, a thread for each lane and one for each tail. */
 #define VG_SPEED_COVARIANCE_BLOCK 128
 #define VG_SPEED_BLOCK_PAIRS      6
@@ -68,6 +71,8 @@ typedef struct VgSpeedArgs {
     uint64_t record;      /* VgSpeedRecord */
     VgSpeedParams params; /* 59 words */
     int32_t pitch;
+    int32_t mean_part; /* samples of a window that are summed together, at most VG_SPEED_MEAN_PART */
+    int32_t reserved;
 } VgSpeedArgs;
 
 /** Part of a table, which hosts make once: work memory is filled by launches alone. */

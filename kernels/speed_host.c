@@ -13,6 +13,7 @@
 
 typedef struct Layout {
     int32_t width, height, pitch; /* of decimated planes */
+    int32_t mean_part;
     uint32_t n_planes, n_blocks;
     uint64_t state, statistics, columns, rows, planes, variances, terms, size;
 } Layout;
@@ -26,6 +27,8 @@ static Layout layout_of(const VgSpeedParams *p)
                  .n_planes = p->temporal ? 1 : VG_SPEED_MOST_PLANES };
 
     l.pitch = (l.width + 3) & ~3;
+    const uint32_t samples = (uint32_t)(vg_speed_windows(l.width) * vg_speed_windows(l.height));
+    l.mean_part = (int32_t)vg_divide_up(samples, vg_divide_up(samples, VG_SPEED_MEAN_PART));
     l.n_blocks = (uint32_t)(vg_speed_blocks(l.width) * vg_speed_blocks(l.height));
     l.state = vg_take(&l.size, sizeof(VgSpeedState));
     l.statistics = vg_take(&l.size, 2 * l.n_planes * sizeof(VgSpeedStatistics));
@@ -129,21 +132,24 @@ static int enqueue(const void *params_v, const VgLauncher *launcher, const VgDev
         .record = record,
         .params = *p,
         .pitch = l.pitch,
+        .mean_part = l.mean_part,
     };
     const struct {
         const char *kernel;
-        uint32_t grid[3], block;
+        uint32_t grid[3], block, shared;
     } launches[] = {
         { low[p->method],
           { vg_divide_up((uint64_t)l.width, VG_SPEED_TILE_COLUMNS),
             vg_divide_up((uint64_t)l.height, VG_SPEED_TILE_ROWS), pictures },
-          VG_SPEED_BLOCK },
-        { "speed_means", { VG_SPEED_N, pictures, 1 }, VG_SPEED_BLOCK },
+          VG_SPEED_BLOCK,
+          0 },
+        { "speed_means", { VG_SPEED_N, pictures, 1 }, VG_SPEED_BLOCK, (uint32_t)l.mean_part * (uint32_t)sizeof(float) },
         { "speed_covariances",
           { vg_divide_up(VG_SPEED_PAIRS, VG_SPEED_BLOCK_PAIRS), pictures, 1 },
-          VG_SPEED_COVARIANCE_BLOCK },
-        { "speed_factors", { 1 + vg_divide_up(l.n_blocks, VG_SPEED_BLOCK), pictures, 1 }, VG_SPEED_BLOCK },
-        { "speed_entropies", { vg_divide_up(l.n_blocks, VG_SPEED_ENTROPY_BLOCKS), l.n_planes, 1 }, VG_SPEED_BLOCK },
+          VG_SPEED_COVARIANCE_BLOCK,
+          0 },
+        { "speed_factors", { 1 + vg_divide_up(l.n_blocks, VG_SPEED_BLOCK), pictures, 1 }, VG_SPEED_BLOCK, 0 },
+        { "speed_entropies", { vg_divide_up(l.n_blocks, VG_SPEED_ENTROPY_BLOCKS), l.n_planes, 1 }, VG_SPEED_BLOCK, 0 },
     };
     int err = 0;
 
@@ -151,8 +157,8 @@ static int enqueue(const void *params_v, const VgLauncher *launcher, const VgDev
         return launcher->fill(launcher->context, record, 0, sizeof(VgSpeedRecord));
     set_planes(p, frame, &args);
     for (size_t i = 0; i < sizeof(launches) / sizeof(*launches) && !err; i++)
-        err = launcher->launch(launcher->context, launches[i].kernel, launches[i].grid, launches[i].block, 0, &args,
-                               sizeof(args));
+        err = launcher->launch(launcher->context, launches[i].kernel, launches[i].grid, launches[i].block,
+                               launches[i].shared, &args, sizeof(args));
     return err;
 }
 
@@ -163,7 +169,7 @@ static const VgKernel kernels[] = {
     { "speed_low_bilinear", 0 },
     { "speed_low_bicubic", 0 },
     { "speed_low_lanczos4", 0 },
-    { "speed_means", 0 },
+    { "speed_means", VG_SPEED_MEAN_PART * sizeof(float) },
     { "speed_covariances", 0 },
     { "speed_factors", 0 },
     { "speed_entropies", 0 },
