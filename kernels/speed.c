@@ -282,20 +282,19 @@ GPU_FN uint64_t speed_window(const SpeedWindows *w, int32_t p, int32_t x, int32_
 /*
  * Means: running sums in binary32 over a window, in parallel and yet exactly.
  *
- * A window is cut into chunks, one for each thread. Where a running sum stays within a binade, a chunk's sum moves with its
- * start by whole units in the last place, so that an estimate of the start is seldom wrong by much: each chunk is summed from
- * four neighbouring starts, which gives a map from starts to ends. Maps are then composed, in groups and over groups. A start
- * that a map does not know is taken for one it knows, shifted. If that was never necessary, every step was a sum that has
- * been made, and the last end is the result; else all chunks are summed again from starts around those just found. The first
- * chunk whose start was not known then has the right one, so that this ends. Cuts are best where the sum is largest: units
- * are coarsest there.
+ * A window is cut into chunks. Where a running sum stays within a binade, a chunk's sum moves with its start by whole units
+ * in the last place, so that an estimate of the start is seldom wrong by much: each chunk is summed from neighbouring starts,
+ * which gives a map from starts to ends. Maps are then followed one after the other. A start that a map does not know is
+ * taken for the nearest that it knows, shifted. If that was never necessary, every step was a sum that has been made, and the
+ * last end is the result; else all chunks are summed again from starts around those just found. The first chunk whose start
+ * was not known then has the right one, so that this ends. Cuts are where the sum is largest, because units are coarsest
+ * there. Few chunks with many starts need the fewest rounds: two or three.
  */
-#define STARTS 4
-#define GROUP  16 /* chunks */
-#define GROUPS (BLOCK / GROUP)
-
-/* Elements before a chunk's nominal first one where the cut may be. */
-#define LEEWAY 6
+#define CHUNKS      32
+#define STARTS      16
+#define PER_CHUNK   (BLOCK / CHUNKS)     /* threads */
+#define PER_THREAD  (STARTS / PER_CHUNK) /* starts */
+#define START_BELOW 7                    /* starts below the estimate */
 
 /* Numbers of binary32 counted from 0, so that neighbours differ by 1. A running sum that begins with 0 is never -0. */
 GPU_FN int32_t speed_rank(float x)
@@ -309,52 +308,40 @@ GPU_FN float speed_of_rank(int32_t rank)
     return vg_bits_float(rank < 0 ? 0x80000000u | (uint32_t)-rank : (uint32_t)rank);
 }
 
-/* Maps of chunks, or of groups of chunks: ranks. Start s is first + s - 1. */
+/* Of a chunk: ranks. Start s is first + s. */
 typedef struct SpeedMap {
     int32_t first, ends[STARTS];
 } SpeedMap;
 
-/* Where a map leads from a start; `known` becomes 0 if that is but likely. */
-GPU_FN int32_t speed_follow(const SpeedMap *map, int32_t start, int *known)
-{
-    const int32_t s = start - map->first + 1, nearest = s < 0 ? 0 : s < STARTS ? s : STARTS - 1;
-    const int32_t end = map->ends[nearest];
-
-    if (s == nearest)
-        return end;
-    *known = 0;
-    const float shift = speed_of_rank(start) - speed_of_rank(map->first + nearest - 1);
-    return speed_rank(speed_of_rank(end) + shift);
-}
-
 /* What threads share while they sum. */
 typedef struct SpeedChains {
-    SpeedMap maps[BLOCK], groups[GROUPS];
-    int32_t known[GROUPS][STARTS]; /* of the groups' ends */
-    int32_t starts[GROUPS];        /* that composition led to */
-    float scan[2][BLOCK];
-    int32_t cuts[BLOCK + 1];
-    int32_t end, done;
+    SpeedMap maps[CHUNKS];
+    int32_t cuts[CHUNKS + 1]; /* where chunks begin */
+    float sums[2][BLOCK];     /* while sums over the threads before are made; then largest sums, and where they are */
+    int32_t places[BLOCK];
+    int32_t end, known;
 } SpeedChains;
 
 /* Sum over the values of the threads before this one. */
-GPU_FN float speed_sum_before(float value, SpeedChains *chains)
+GPU_FN float speed_sum_before(float value, float (*sums)[BLOCK])
 {
     const uint32_t tid = gpu_tid(0);
     uint32_t now = 0;
 
-    chains->scan[0][tid] = value;
+    sums[0][tid] = value;
     gpu_barrier();
     for (uint32_t by = 1; by < BLOCK; by *= 2) {
-        const float own = chains->scan[now][tid];
-        chains->scan[1 - now][tid] = tid >= by ? own + chains->scan[now][tid - by] : own;
+        const float own = sums[now][tid];
+        sums[1 - now][tid] = tid >= by ? own + sums[now][tid - by] : own;
         now = 1 - now;
         gpu_barrier();
     }
-    return tid ? chains->scan[now][tid - 1] : 0;
+    const float before = tid ? sums[now][tid - 1] : 0;
+    gpu_barrier();
+    return before;
 }
 
-/* Cuts x[0..n) and estimates the sums at the cuts. */
+/* Cuts x[0..n) into chunks and estimates the sums at the cuts. */
 GPU_FN void speed_cut(const float *x, int32_t n, float carry, SpeedChains *chains)
 {
     const int32_t tid = (int32_t)gpu_tid(0), length = (n + BLOCK - 1) / BLOCK | 1; /* odd: threads read other banks */
@@ -363,87 +350,76 @@ GPU_FN void speed_cut(const float *x, int32_t n, float carry, SpeedChains *chain
 
     for (int32_t i = first; i < end; i++)
         sum += x[i];
-    sum = carry + speed_sum_before(sum, chains);
+    sum = carry + speed_sum_before(sum, chains->sums);
 
-    int32_t cut = first;
     float largest = sum;
-    if (tid > 0 && first < n)
-        for (int32_t i = first - 1; i > first - length && i >= first - LEEWAY; i--) {
-            sum -= x[i];
-            if (vg_speed_magnitude(sum) > vg_speed_magnitude(largest)) {
-                largest = sum;
-                cut = i;
-            }
+    int32_t place = first;
+    for (int32_t i = first; i < end; i++) {
+        if (vg_speed_magnitude(sum) > vg_speed_magnitude(largest)) {
+            largest = sum;
+            place = i;
         }
-    chains->maps[tid].first = speed_rank(tid ? largest : carry);
-    chains->cuts[tid] = cut;
+        sum += x[i];
+    }
+    chains->sums[0][tid] = largest;
+    chains->places[tid] = place;
+    gpu_barrier();
+    if (tid < CHUNKS) {
+        int32_t at = tid * PER_CHUNK;
+        for (int32_t i = at + 1; i < (tid + 1) * PER_CHUNK; i++)
+            if (vg_speed_magnitude(chains->sums[0][i]) > vg_speed_magnitude(chains->sums[0][at]))
+                at = i;
+        /* The first one is no estimate. */
+        chains->cuts[tid] = tid ? chains->places[at] : 0;
+        chains->maps[tid].first = speed_rank(tid ? chains->sums[0][at] : carry) - START_BELOW;
+    }
     if (tid == 0)
-        chains->cuts[BLOCK] = n;
+        chains->cuts[CHUNKS] = n;
     gpu_barrier();
 }
 
-/* Sums the thread's chunk from all starts. */
+/* Sums a chunk from the starts of this thread. */
 GPU_FN void speed_sum_chunk(const float *x, SpeedChains *chains)
 {
-    SpeedMap *const map = &chains->maps[gpu_tid(0)];
-    const int32_t end = chains->cuts[gpu_tid(0) + 1];
-    float sums[STARTS];
+    const int32_t chunk = (int32_t)gpu_tid(0) / PER_CHUNK, start = (int32_t)gpu_tid(0) % PER_CHUNK;
+    const int32_t end = chains->cuts[chunk + 1];
+    SpeedMap *const map = &chains->maps[chunk];
+    float sums[PER_THREAD];
 
     GPU_UNROLL
-    for (int32_t s = 0; s < STARTS; s++)
-        sums[s] = speed_of_rank(map->first + s - 1);
-    for (int32_t i = chains->cuts[gpu_tid(0)]; i < end; i++) {
+    for (int32_t s = 0; s < PER_THREAD; s++)
+        sums[s] = speed_of_rank(map->first + start + s * PER_CHUNK);
+    for (int32_t i = chains->cuts[chunk]; i < end; i++) {
         const float value = x[i];
         GPU_UNROLL
-        for (int32_t s = 0; s < STARTS; s++)
+        for (int32_t s = 0; s < PER_THREAD; s++)
             sums[s] += value;
     }
     GPU_UNROLL
-    for (int32_t s = 0; s < STARTS; s++)
-        map->ends[s] = speed_rank(sums[s]);
+    for (int32_t s = 0; s < PER_THREAD; s++)
+        map->ends[start + s * PER_CHUNK] = speed_rank(sums[s]);
 }
 
-/* Composes maps; if the end is not proven, moves chunks to the starts that were found. */
-GPU_FN void speed_compose(float carry, SpeedChains *chains)
+/* Follows the maps from `carry`, and moves each chunk's starts around the one that was found. By one thread. */
+GPU_FN void speed_follow(float carry, SpeedChains *chains)
 {
-    const uint32_t tid = gpu_tid(0);
+    int32_t at = speed_rank(carry);
+    int known = 1;
 
-    if (tid < GROUPS * STARTS) {
-        const uint32_t g = tid / STARTS, s = tid % STARTS;
-        const int32_t first = chains->maps[g * GROUP].first;
-        int32_t at = first + (int32_t)s - 1;
-        int known = 1;
-        for (uint32_t c = 0; c < GROUP; c++)
-            at = speed_follow(&chains->maps[g * GROUP + c], at, &known);
-        chains->groups[g].ends[s] = at;
-        chains->known[g][s] = known;
-        if (s == 0)
-            chains->groups[g].first = first;
-    }
-    gpu_barrier();
-    if (tid == 0) {
-        int32_t at = speed_rank(carry);
-        int known = 1;
-        for (uint32_t g = 0; g < GROUPS; g++) {
-            const int32_t s = at - chains->groups[g].first + 1;
-            chains->starts[g] = at;
-            at = speed_follow(&chains->groups[g], at, &known);
-            known = known && chains->known[g][s];
+    for (int32_t c = 0; c < CHUNKS; c++) {
+        SpeedMap *const map = &chains->maps[c];
+        const int32_t s = at - map->first, nearest = s < 0 ? 0 : s < STARTS ? s : STARTS - 1;
+        int32_t end = map->ends[nearest];
+        if (s != nearest) {
+            const float shift = speed_of_rank(at) - speed_of_rank(map->first + nearest);
+            end = speed_rank(speed_of_rank(end) + shift);
+            known = 0;
         }
-        chains->end = at;
-        chains->done = known;
+        map->first = at - START_BELOW;
+        at = end;
     }
-    gpu_barrier();
-    if (!chains->done && tid < GROUPS) {
-        int32_t at = chains->starts[tid];
-        int known;
-        for (uint32_t c = 0; c < GROUP; c++) {
-            SpeedMap *const map = &chains->maps[tid * GROUP + c];
-            const int32_t end = speed_follow(map, at, &known);
-            map->first = at;
-            at = end;
-        }
-    }
+    chains->end = at;
+    chains->known = known;
 }
 
 /* carry + x[0] + x[1].. + x[n - 1], one after the other. */
@@ -455,9 +431,10 @@ GPU_FN float speed_running_sum(const float *x, int32_t n, float carry)
     do {
         speed_sum_chunk(x, &chains);
         gpu_barrier();
-        speed_compose(carry, &chains);
+        if (gpu_tid(0) == 0)
+            speed_follow(carry, &chains);
         gpu_barrier();
-    } while (!chains.done);
+    } while (!chains.known);
     const float sum = speed_of_rank(chains.end);
     gpu_barrier(); /* before it is overwritten */
     return sum;
@@ -958,7 +935,8 @@ GPU_KERNEL(speed_entropies, VgSpeedArgs, BLOCK)
 #undef N
 #undef SIDE
 #undef PITCH
+#undef CHUNKS
 #undef STARTS
-#undef GROUP
-#undef GROUPS
-#undef LEEWAY
+#undef PER_CHUNK
+#undef PER_THREAD
+#undef START_BELOW

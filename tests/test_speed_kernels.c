@@ -378,6 +378,9 @@ static void stages_agree(void **state)
         { &temporal, "mix none 643 483 400 8 2 5", "mix quant:9 643 483 400 8 2 5", "speed_use_ref_diff=true" },
         { &temporal, "noise none 400 330 400 16 2 5", "noise quant:9 400 330 400 16 2 5",
           "speed_use_ref_diff=true:speed_prescale=1.5:speed_prescale_method=lanczos4" },
+        /* Windows of two parts. */
+        { &temporal, "tex none 2560 1440 400 8 2 5", "tex quant:9 2560 1440 400 8 2 5", "" },
+        { &temporal, "mix none 1920 1080 400 10 2 5", "mix blur 1920 1080 400 10 2 5", "" },
         { &temporal, "noise none 80 80 400 8 2 5", "noise quant:9 80 80 400 8 2 5", "" },
         /* Singular: both, the reference, the distorted side, U alone. */
         { &chroma, "flat none 400 330 444 8 1 9", "flat none 400 330 444 8 1 9", "speed_weight_var_mode=4" },
