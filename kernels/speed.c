@@ -183,6 +183,93 @@ GPU_FN void speed_decimate(const VgSpeedArgs *args, const SpeedTile *tile, const
     }
 }
 
+/* The taps of a low pass of scale 1, and those before the middle one. */
+#define TAPS  VG_SPEED_USUAL_TAPS
+#define REACH ((TAPS - 1) / 2)
+
+/* Four cells from column x on, `bytes` for each. */
+GPU_FN GpuWords speed_cells(uint64_t row, int32_t x, const int bytes)
+{
+    const uint64_t address = row + (uint64_t)(x * bytes);
+
+    if (bytes == 1) {
+        const GpuWords words = { { gpu_load32(address), 0, 0, 0 } };
+        return words;
+    }
+    return bytes == 2 ? gpu_load64(address) : gpu_load128(address);
+}
+
+/* The cell at column x alone. */
+GPU_FN uint32_t speed_last_cell(uint64_t row, int32_t x, const int bytes)
+{
+    const uint64_t address = row + (uint64_t)(x * bytes);
+    return bytes == 1 ? gpu_load8(address) : bytes == 2 ? gpu_load16(address) : gpu_load32(address);
+}
+
+GPU_FN uint32_t speed_cell(const GpuWords *words, const int i, const int bytes)
+{
+    return words->w[i * bytes / 4] >> (8 * (i * bytes % 4));
+}
+
+/* The samples of the window of output column j in a row. */
+GPU_FN void speed_window_samples(const VgDevicePlane *plane, int32_t y, int32_t j, int32_t samples[TAPS],
+                                 const int bytes)
+{
+    const uint64_t within = plane->address % (uint64_t)bytes, row = gpu_row(plane, y) - within;
+    const uint32_t shift = 8 * (uint32_t)within, mask = plane->sample_bytes == 1 ? 0xff : 0xffff;
+    const int32_t x = j * VG_SPEED_STEP;
+    const GpuWords before = speed_cells(row, j ? x - REACH : 0, bytes), from = speed_cells(row, x, bytes);
+    const uint32_t last = speed_last_cell(row, x + REACH, bytes);
+
+    GPU_UNROLL
+    for (int32_t k = 0; k < TAPS; k++) {
+        const uint32_t cell = k < REACH       ? speed_cell(&before, k, bytes)
+                              : k < 2 * REACH ? speed_cell(&from, k - REACH, bytes)
+                                              : last;
+        samples[k] = (int32_t)((cell >> shift & mask) >> plane->shift);
+    }
+    GPU_UNROLL
+    for (int32_t k = 0; k < REACH; k++)
+        samples[k] = j ? samples[k] : samples[TAPS - 1 - k]; /* vg_speed_mirror() */
+}
+
+/* speed_decimate() of planes that are not resampled, by a low pass of scale 1: a thread for each output. */
+GPU_FN void speed_decimate_cells(const VgSpeedArgs *args, const SpeedTile *tile, const SpeedSource *source,
+                                 const float *taps, float *decimated, const int bytes)
+{
+    const VgSpeedParams *const p = &args->params;
+    const int32_t width = vg_speed_decimated(p->scaled_width), height = vg_speed_decimated(p->scaled_height);
+
+    for (int32_t o = (int32_t)gpu_tid(0); o < tile->halo_columns * tile->halo_rows; o += BLOCK) {
+        const int32_t i = vg_speed_mirror(tile->y - tile->halo + o / tile->halo_columns, height);
+        const int32_t j = vg_speed_mirror(tile->x - tile->halo + o % tile->halo_columns, width);
+        float columns[TAPS], sum = 0;
+
+        GPU_UNROLL
+        for (int32_t c = 0; c < TAPS; c++)
+            columns[c] = 0;
+        GPU_UNROLL
+        for (int32_t k = 0; k < TAPS; k++) {
+            const int32_t y = vg_speed_mirror(i * VG_SPEED_STEP - REACH + k, p->scaled_height);
+            int32_t current[TAPS], earlier[TAPS];
+            speed_window_samples(&source->current, y, j, current, bytes);
+            if (source->difference)
+                speed_window_samples(&source->earlier, y, j, earlier, bytes);
+            GPU_UNROLL
+            for (int32_t c = 0; c < TAPS; c++) {
+                const float value = source->difference ? vg_speed_difference(earlier[c], current[c], source->unit)
+                                                       : vg_speed_sample(current[c], source->unit);
+                columns[c] = vg_speed_add_tap(columns[c], taps[k], value);
+            }
+        }
+        GPU_UNROLL
+        for (int32_t c = 0; c < TAPS; c++)
+            sum = vg_speed_add_tap(sum, taps[c], columns[c]);
+        decimated[o] = sum;
+    }
+    gpu_barrier();
+}
+
 /* The tile of the decimated plane less its local mean. */
 GPU_FN void speed_remove_mean(const VgSpeedArgs *args, const SpeedTile *tile, const float *taps, const float *decimated)
 {
@@ -206,7 +293,8 @@ GPU_FN void speed_remove_mean(const VgSpeedArgs *args, const SpeedTile *tile, co
     }
 }
 
-GPU_FN void speed_low_tile(const VgSpeedArgs *args, const int method)
+/* `cell`: bytes from sample to sample, of planes that speed_decimate_cells() is for; else 0. */
+GPU_FN void speed_low_tile(const VgSpeedArgs *args, const int method, const int cell)
 {
     GPU_SHARED float taps[VG_SPEED_MOST_TAPS], mean_taps[VG_SPEED_MOST_MEAN_TAPS];
     GPU_SHARED float
@@ -225,33 +313,51 @@ GPU_FN void speed_low_tile(const VgSpeedArgs *args, const int method)
     if (gpu_tid(0) < VG_SPEED_MOST_MEAN_TAPS)
         mean_taps[gpu_tid(0)] = p->mean_taps[gpu_tid(0)];
     gpu_barrier();
-    speed_decimate(args, &tile, &source, taps, decimated, method);
+    if (cell)
+        speed_decimate_cells(args, &tile, &source, taps, decimated, cell);
+    else
+        speed_decimate(args, &tile, &source, taps, decimated, method);
     speed_remove_mean(args, &tile, mean_taps, decimated);
 }
 
 GPU_KERNEL(speed_low, VgSpeedArgs, BLOCK)
 {
-    speed_low_tile(&args, VG_SPEED_PLAIN);
+    speed_low_tile(&args, VG_SPEED_PLAIN, 0);
+}
+
+GPU_KERNEL(speed_low_bytes, VgSpeedArgs, BLOCK)
+{
+    speed_low_tile(&args, VG_SPEED_PLAIN, 1);
+}
+
+GPU_KERNEL(speed_low_pairs, VgSpeedArgs, BLOCK)
+{
+    speed_low_tile(&args, VG_SPEED_PLAIN, 2);
+}
+
+GPU_KERNEL(speed_low_quads, VgSpeedArgs, BLOCK)
+{
+    speed_low_tile(&args, VG_SPEED_PLAIN, 4);
 }
 
 GPU_KERNEL(speed_low_nearest, VgSpeedArgs, BLOCK)
 {
-    speed_low_tile(&args, VG_SPEED_NEAREST);
+    speed_low_tile(&args, VG_SPEED_NEAREST, 0);
 }
 
 GPU_KERNEL(speed_low_bilinear, VgSpeedArgs, BLOCK)
 {
-    speed_low_tile(&args, VG_SPEED_BILINEAR);
+    speed_low_tile(&args, VG_SPEED_BILINEAR, 0);
 }
 
 GPU_KERNEL(speed_low_bicubic, VgSpeedArgs, BLOCK)
 {
-    speed_low_tile(&args, VG_SPEED_BICUBIC);
+    speed_low_tile(&args, VG_SPEED_BICUBIC, 0);
 }
 
 GPU_KERNEL(speed_low_lanczos4, VgSpeedArgs, BLOCK)
 {
-    speed_low_tile(&args, VG_SPEED_LANCZOS4);
+    speed_low_tile(&args, VG_SPEED_LANCZOS4, 0);
 }
 
 /* ---- Means and covariances ------------------------------------------------------------------------------------------ */
@@ -935,6 +1041,8 @@ GPU_KERNEL(speed_entropies, VgSpeedArgs, BLOCK)
 #undef N
 #undef SIDE
 #undef PITCH
+#undef TAPS
+#undef REACH
 #undef CHUNKS
 #undef STARTS
 #undef PER_CHUNK

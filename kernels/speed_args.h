@@ -18,9 +18,12 @@
 #define VG_SPEED_BLOCK 256 /* threads, of all kernels but those named below */
 
 /* Low pass: a block makes a tile of the plane without local mean, from a tile of the decimated plane with a halo. */
-#define VG_SPEED_TILE_COLUMNS 32
-#define VG_SPEED_TILE_ROWS    8
+#define VG_SPEED_TILE_COLUMNS 30 /* with the usual halo of 1, an output for each thread */
+#define VG_SPEED_TILE_ROWS    6
 #define VG_SPEED_MOST_HALO    ((VG_SPEED_MOST_MEAN_TAPS - 1) / 2)
+
+/* Taps of a low pass of scale 1. */
+#define VG_SPEED_USUAL_TAPS 9
 
 /* Columns that it filters vertically before it filters them horizontally. */
 #define VG_SPEED_TILE_SUMS 4096

@@ -110,14 +110,50 @@ static void set_planes(const VgSpeedParams *p, const VgDeviceFrame *frame, VgSpe
     }
 }
 
+/*
+ * Bytes from sample to sample, if the planes of a picture's source can be read four samples at a time: U and V that share
+ * rows, too. The bytes of other planes between samples are read with them.
+ */
+static int32_t cell_of(const VgDevicePlane *plane)
+{
+    const uint64_t step = (uint64_t)plane->step;
+    VgDevicePlane cells = *plane;
+
+    if (step != 1 && step != 2 && step != 4)
+        return 0;
+    cells.address -= plane->address % step;
+    return vg_plane_aligned(&cells, 4 * step) ? plane->step : 0;
+}
+
+/* The same of all planes; 0 if they differ. */
+static int32_t common_cell(const VgSpeedParams *p, const VgSpeedArgs *args)
+{
+    const int32_t cell = cell_of(&args->current[0]);
+    int same = p->method == VG_SPEED_PLAIN && p->n_taps == VG_SPEED_USUAL_TAPS;
+
+    for (int i = 0; i < (p->temporal ? 2 : VG_SPEED_MOST_PICTURES); i++)
+        same = same && cell_of(&args->current[i]) == cell;
+    for (int i = 0; i < 2 && p->temporal; i++)
+        same = same && cell_of(&args->earlier[i]) == cell;
+    return same ? cell : 0;
+}
+
+static const char *low_pass(const VgSpeedParams *p, const VgSpeedArgs *args)
+{
+    static const char *const by_method[] = { [VG_SPEED_PLAIN] = "speed_low",
+                                             [VG_SPEED_NEAREST] = "speed_low_nearest",
+                                             [VG_SPEED_BILINEAR] = "speed_low_bilinear",
+                                             [VG_SPEED_BICUBIC] = "speed_low_bicubic",
+                                             [VG_SPEED_LANCZOS4] = "speed_low_lanczos4" };
+    static const char *const by_cell[] = { NULL, "speed_low_bytes", "speed_low_pairs", NULL, "speed_low_quads" };
+    const int32_t cell = common_cell(p, args);
+
+    return cell ? by_cell[cell] : by_method[p->method];
+}
+
 static int enqueue(const void *params_v, const VgLauncher *launcher, const VgDeviceFrame *frame, uint64_t work,
                    uint64_t record)
 {
-    static const char *const low[] = { [VG_SPEED_PLAIN] = "speed_low",
-                                       [VG_SPEED_NEAREST] = "speed_low_nearest",
-                                       [VG_SPEED_BILINEAR] = "speed_low_bilinear",
-                                       [VG_SPEED_BICUBIC] = "speed_low_bicubic",
-                                       [VG_SPEED_LANCZOS4] = "speed_low_lanczos4" };
     const VgSpeedParams *p = params_v;
     const Layout l = layout_of(p);
     const uint32_t pictures = 2 * l.n_planes;
@@ -134,11 +170,14 @@ static int enqueue(const void *params_v, const VgLauncher *launcher, const VgDev
         .pitch = l.pitch,
         .mean_part = l.mean_part,
     };
+    if (p->temporal && frame->index == 0)
+        return launcher->fill(launcher->context, record, 0, sizeof(VgSpeedRecord));
+    set_planes(p, frame, &args);
     const struct {
         const char *kernel;
         uint32_t grid[3], block, shared;
     } launches[] = {
-        { low[p->method],
+        { low_pass(p, &args),
           { vg_divide_up((uint64_t)l.width, VG_SPEED_TILE_COLUMNS),
             vg_divide_up((uint64_t)l.height, VG_SPEED_TILE_ROWS), pictures },
           VG_SPEED_BLOCK,
@@ -153,9 +192,6 @@ static int enqueue(const void *params_v, const VgLauncher *launcher, const VgDev
     };
     int err = 0;
 
-    if (p->temporal && frame->index == 0)
-        return launcher->fill(launcher->context, record, 0, sizeof(VgSpeedRecord));
-    set_planes(p, frame, &args);
     for (size_t i = 0; i < sizeof(launches) / sizeof(*launches) && !err; i++)
         err = launcher->launch(launcher->context, launches[i].kernel, launches[i].grid, launches[i].block,
                                launches[i].shared, &args, sizeof(args));
@@ -163,17 +199,13 @@ static int enqueue(const void *params_v, const VgLauncher *launcher, const VgDev
 }
 
 static const VgKernel kernels[] = {
-    { "speed_table", 0 },
-    { "speed_low", 0 },
-    { "speed_low_nearest", 0 },
-    { "speed_low_bilinear", 0 },
-    { "speed_low_bicubic", 0 },
-    { "speed_low_lanczos4", 0 },
-    { "speed_means", VG_SPEED_MEAN_PART * sizeof(float) },
-    { "speed_covariances", 0 },
-    { "speed_factors", 0 },
-    { "speed_entropies", 0 },
-    { 0 },
+    { "speed_table", 0 },        { "speed_low", 0 },
+    { "speed_low_bytes", 0 },    { "speed_low_pairs", 0 },
+    { "speed_low_quads", 0 },    { "speed_low_nearest", 0 },
+    { "speed_low_bilinear", 0 }, { "speed_low_bicubic", 0 },
+    { "speed_low_lanczos4", 0 }, { "speed_means", VG_SPEED_MEAN_PART * sizeof(float) },
+    { "speed_covariances", 0 },  { "speed_factors", 0 },
+    { "speed_entropies", 0 },    { 0 },
 };
 
 const VgDeviceMetric vg_device_speed = {
