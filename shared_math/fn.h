@@ -27,9 +27,4 @@
 #define VG_FMA(x, y, z)  fma(x, y, z)
 #endif
 
-/* 1 / sqrt(x) with an error of a few units in the last place, for 1 <= x <= 2. */
-#ifndef VG_NEAR_RSQRTF
-#define VG_NEAR_RSQRTF(x) (1.0f / VG_SQRTF(x))
-#endif
-
 #endif
