@@ -570,35 +570,81 @@ typedef struct SpeedPair {
     double mean_p, mean_q;
 } SpeedPair;
 
+/* Rows of windows: in shared memory, with the four below that windows reach to, or else in the plane. */
+typedef struct SpeedRows {
+    const float *samples;
+    uint64_t plane;
+    int32_t pitch, width, n;
+} SpeedRows;
+
 /* A sample less its window's mean. */
-GPU_FN double speed_deviation(const SpeedWindows *w, int32_t p, int32_t x, int32_t y, double mean)
+GPU_FN double speed_deviation(const SpeedRows *rows, int32_t p, int32_t x, int32_t y, double mean, const int shared)
 {
-    return (double)gpu_loadf(speed_window(w, p, x, y)) - mean;
+    const int32_t at = (p / SIDE + y) * rows->pitch + p % SIDE + x;
+    return (double)(shared ? rows->samples[at] : gpu_loadf(rows->plane + (uint64_t)at * sizeof(float))) - mean;
 }
 
-/* Sum of the products whose columns belong to a lane. */
-GPU_FN double speed_lane_sum(const SpeedWindows *w, const SpeedPair *pair, int32_t lane)
+/* Adds the products whose columns belong to a lane. Four are loaded together. */
+GPU_FN double speed_add_lane(double sum, const SpeedRows *rows, const SpeedPair *pair, int32_t lane, const int shared)
 {
-    const int32_t whole = w->width & ~15, end = lane < 8 && (w->width & 8) ? whole + 8 : whole;
-    double sum = 0;
+    enum { TOGETHER = 4, STEP = TOGETHER * VG_SPEED_LANES };
+    const int32_t whole = rows->width & ~15, end = lane < 8 && (rows->width & 8) ? whole + 8 : whole;
 
-    for (int32_t y = 0; y < w->height; y++)
-        for (int32_t x = lane; x < end; x += VG_SPEED_LANES)
-            sum = vg_speed_add_product(sum, speed_deviation(w, pair->p, x, y, pair->mean_p),
-                                       speed_deviation(w, pair->q, x, y, pair->mean_q));
+    for (int32_t y = 0; y < rows->n; y++) {
+        int32_t x = lane;
+        GPU_ROLL
+        for (; x + STEP - VG_SPEED_LANES < end; x += STEP) {
+            double a[TOGETHER], b[TOGETHER];
+            GPU_UNROLL
+            for (int32_t k = 0; k < TOGETHER; k++) {
+                a[k] = speed_deviation(rows, pair->p, x + k * VG_SPEED_LANES, y, pair->mean_p, shared);
+                b[k] = speed_deviation(rows, pair->q, x + k * VG_SPEED_LANES, y, pair->mean_q, shared);
+            }
+            GPU_UNROLL
+            for (int32_t k = 0; k < TOGETHER; k++)
+                sum = vg_speed_add_product(sum, a[k], b[k]);
+        }
+        GPU_ROLL
+        for (; x < end; x += VG_SPEED_LANES)
+            sum = vg_speed_add_product(sum, speed_deviation(rows, pair->p, x, y, pair->mean_p, shared),
+                                       speed_deviation(rows, pair->q, x, y, pair->mean_q, shared));
+    }
     return sum;
 }
 
-/* Sum of the products of the last columns. */
-GPU_FN double speed_tail_sum(const SpeedWindows *w, const SpeedPair *pair)
+/* Adds the products of the last columns. */
+GPU_FN double speed_add_tail(double sum, const SpeedRows *rows, const SpeedPair *pair, const int shared)
 {
-    double sum = 0;
-
-    for (int32_t y = 0; y < w->height; y++)
-        for (int32_t x = w->width & ~7; x < w->width; x++)
-            sum = vg_speed_add_rounded(sum, speed_deviation(w, pair->p, x, y, pair->mean_p),
-                                       speed_deviation(w, pair->q, x, y, pair->mean_q));
+    for (int32_t y = 0; y < rows->n; y++)
+        for (int32_t x = rows->width & ~7; x < rows->width; x++)
+            sum = vg_speed_add_rounded(sum, speed_deviation(rows, pair->p, x, y, pair->mean_p, shared),
+                                       speed_deviation(rows, pair->q, x, y, pair->mean_q, shared));
     return sum;
+}
+
+/* Copies n floats, a multiple of four, from memory aligned to 16. Several vectors are under way at a time. */
+GPU_FN void speed_stage(uint64_t from, int32_t n, float *to)
+{
+    enum { TOGETHER = 4, STEP = TOGETHER * VG_SPEED_COVARIANCE_BLOCK };
+
+    for (int32_t first = (int32_t)gpu_tid(0); first < n / 4; first += STEP) {
+        GpuWords vectors[TOGETHER] = { { { 0 } } };
+        GPU_UNROLL
+        for (int32_t k = 0; k < TOGETHER; k++) {
+            const int32_t i = first + k * VG_SPEED_COVARIANCE_BLOCK;
+            if (i < n / 4)
+                vectors[k] = gpu_load128(from + (uint64_t)i * 16);
+        }
+        GPU_UNROLL
+        for (int32_t k = 0; k < TOGETHER; k++) {
+            const int32_t i = first + k * VG_SPEED_COVARIANCE_BLOCK;
+            if (i < n / 4) {
+                GPU_UNROLL
+                for (int32_t f = 0; f < 4; f++)
+                    to[4 * i + f] = vg_bits_float(vectors[k].w[f]);
+            }
+        }
+    }
 }
 
 /* The n-th pair of the lower triangle. */
@@ -615,29 +661,61 @@ GPU_FN SpeedPair speed_pair(int32_t n, GPU_GLOBAL const VgSpeedStatistics *stati
     return pair;
 }
 
-GPU_KERNEL(speed_covariances, VgSpeedArgs, VG_SPEED_COVARIANCE_BLOCK)
+/* `shared`: rows are worked on in shared memory, args->band_rows at a time; else all in the plane. */
+GPU_FN void speed_covariance_block(const VgSpeedArgs *args, const int shared)
 {
     GPU_SHARED double lanes[VG_SPEED_BLOCK_PAIRS][VG_SPEED_LANES + 1];
-    GPU_GLOBAL VgSpeedStatistics *const statistics = speed_statistics(&args, gpu_bid(1));
-    const SpeedWindows w = speed_windows(&args, gpu_bid(1));
+    GPU_GLOBAL VgSpeedStatistics *const statistics = speed_statistics(args, gpu_bid(1));
+    const SpeedWindows w = speed_windows(args, gpu_bid(1));
     const int32_t tid = (int32_t)gpu_tid(0), first_tail = VG_SPEED_BLOCK_PAIRS * VG_SPEED_LANES;
     const int32_t first = (int32_t)gpu_bid(0) * VG_SPEED_BLOCK_PAIRS;
     const int32_t own = tid < first_tail ? tid / VG_SPEED_LANES : tid - first_tail;
     const int32_t lane = tid < first_tail ? tid % VG_SPEED_LANES : VG_SPEED_LANES;
+    const int busy = own < VG_SPEED_BLOCK_PAIRS && first + own < VG_SPEED_PAIRS;
+    const SpeedPair pair = speed_pair(busy ? first + own : 0, statistics);
+    const int32_t band_rows = shared ? args->band_rows : w.height;
+    float *const samples = (float *)gpu_dynamic_shared();
+    double sum = 0;
 
-    if (own < VG_SPEED_BLOCK_PAIRS && first + own < VG_SPEED_PAIRS) {
-        const SpeedPair pair = speed_pair(first + own, statistics);
-        lanes[own][lane] = lane < VG_SPEED_LANES ? speed_lane_sum(&w, &pair, lane) : speed_tail_sum(&w, &pair);
+    for (int32_t y = 0; y < w.height; y += band_rows) {
+        SpeedRows rows;
+        rows.samples = samples;
+        rows.plane = w.plane;
+        rows.pitch = w.pitch;
+        rows.width = w.width;
+        rows.n = w.height - y < band_rows ? w.height - y : band_rows;
+        if (shared) {
+            speed_stage(speed_window(&w, 0, 0, y), (rows.n + SIDE - 1) * w.pitch, samples);
+            gpu_barrier();
+        }
+        if (busy)
+            sum = lane < VG_SPEED_LANES ? speed_add_lane(sum, &rows, &pair, lane, shared)
+                                        : speed_add_tail(sum, &rows, &pair, shared);
+        if (shared)
+            gpu_barrier();
     }
+    if (busy)
+        lanes[own][lane] = sum;
     gpu_barrier();
     if (tid < VG_SPEED_BLOCK_PAIRS && first + tid < VG_SPEED_PAIRS) {
-        const SpeedPair pair = speed_pair(first + tid, statistics);
-        const double sum = vg_speed_join_lanes(lanes[tid]);
-        const float covariance = vg_speed_covariance(sum, w.width * w.height);
-        statistics->sums[first + tid] = sum;
-        statistics->covariances[pair.p * N + pair.q] = covariance;
-        statistics->covariances[pair.q * N + pair.p] = covariance;
+        const SpeedPair joined = speed_pair(first + tid, statistics);
+        const double total = vg_speed_join_lanes(lanes[tid]);
+        const float covariance = vg_speed_covariance(total, w.width * w.height);
+        statistics->sums[first + tid] = total;
+        statistics->covariances[joined.p * N + joined.q] = covariance;
+        statistics->covariances[joined.q * N + joined.p] = covariance;
     }
+}
+
+GPU_KERNEL(speed_covariances, VgSpeedArgs, VG_SPEED_COVARIANCE_BLOCK)
+{
+    speed_covariance_block(&args, 1);
+}
+
+/* Of planes so wide that not five rows fit. */
+GPU_KERNEL(speed_covariances_wide, VgSpeedArgs, VG_SPEED_COVARIANCE_BLOCK)
+{
+    speed_covariance_block(&args, 0);
 }
 
 /* ---- Eigenvalues ---------------------------------------------------------------------------------------------------- */

@@ -28,12 +28,16 @@
 /* Columns that it filters vertically before it filters them horizontally. */
 #define VG_SPEED_TILE_SUMS 4096
 
-/* Means: samples of a window that are in dynamic shared memory together. */
-#define VG_SPEED_MEAN_PART 12288
+/* Means: samples of a window that are in dynamic shared memory together. With the kernel's own arrays it is at most 48 KiB,
+   for which no device has to be asked. */
+#define VG_SPEED_MEAN_PART 10752
 
 /* Covariances: sums of so many pairs of windows to a block, a thread for each lane and one for each tail. */
 #define VG_SPEED_COVARIANCE_BLOCK 128
 #define VG_SPEED_BLOCK_PAIRS      6
+
+/* Samples of the plane that it has in dynamic shared memory: at most 48 KiB, too. */
+#define VG_SPEED_BAND 11776
 
 /* Entropies: blocks of both sides to a block of threads, a thread for each logarithm. */
 #define VG_SPEED_ENTROPY_BLOCKS 5
@@ -75,7 +79,7 @@ typedef struct VgSpeedArgs {
     VgSpeedParams params; /* 59 words */
     int32_t pitch;
     int32_t mean_part; /* samples of a window that are summed together, at most VG_SPEED_MEAN_PART */
-    int32_t reserved;
+    int32_t band_rows; /* of windows, that covariances are summed of in shared memory together */
 } VgSpeedArgs;
 
 /** Part of a table, which hosts make once: work memory is filled by launches alone. */

@@ -13,7 +13,7 @@
 
 typedef struct Layout {
     int32_t width, height, pitch; /* of decimated planes */
-    int32_t mean_part;
+    int32_t mean_part, band_rows; /* of windows; band_rows 0: rows are too wide for shared memory */
     uint32_t n_planes, n_blocks;
     uint64_t state, statistics, columns, rows, planes, variances, terms, size;
 } Layout;
@@ -29,6 +29,8 @@ static Layout layout_of(const VgSpeedParams *p)
     l.pitch = (l.width + 3) & ~3;
     const uint32_t samples = (uint32_t)(vg_speed_windows(l.width) * vg_speed_windows(l.height));
     l.mean_part = (int32_t)vg_divide_up(samples, vg_divide_up(samples, VG_SPEED_MEAN_PART));
+    const int32_t windows_y = vg_speed_windows(l.height), fitting = VG_SPEED_BAND / l.pitch - (VG_SPEED_SIDE - 1);
+    l.band_rows = fitting < 1 ? 0 : fitting < windows_y ? fitting : windows_y;
     l.n_blocks = (uint32_t)(vg_speed_blocks(l.width) * vg_speed_blocks(l.height));
     l.state = vg_take(&l.size, sizeof(VgSpeedState));
     l.statistics = vg_take(&l.size, 2 * l.n_planes * sizeof(VgSpeedStatistics));
@@ -169,6 +171,7 @@ static int enqueue(const void *params_v, const VgLauncher *launcher, const VgDev
         .params = *p,
         .pitch = l.pitch,
         .mean_part = l.mean_part,
+        .band_rows = l.band_rows,
     };
     if (p->temporal && frame->index == 0)
         return launcher->fill(launcher->context, record, 0, sizeof(VgSpeedRecord));
@@ -183,10 +186,10 @@ static int enqueue(const void *params_v, const VgLauncher *launcher, const VgDev
           VG_SPEED_BLOCK,
           0 },
         { "speed_means", { VG_SPEED_N, pictures, 1 }, VG_SPEED_BLOCK, (uint32_t)l.mean_part * (uint32_t)sizeof(float) },
-        { "speed_covariances",
+        { l.band_rows ? "speed_covariances" : "speed_covariances_wide",
           { vg_divide_up(VG_SPEED_PAIRS, VG_SPEED_BLOCK_PAIRS), pictures, 1 },
           VG_SPEED_COVARIANCE_BLOCK,
-          0 },
+          l.band_rows ? (uint32_t)((l.band_rows + VG_SPEED_SIDE - 1) * l.pitch) * (uint32_t)sizeof(float) : 0 },
         { "speed_factors", { 1 + vg_divide_up(l.n_blocks, VG_SPEED_BLOCK), pictures, 1 }, VG_SPEED_BLOCK, 0 },
         { "speed_entropies", { vg_divide_up(l.n_blocks, VG_SPEED_ENTROPY_BLOCKS), l.n_planes, 1 }, VG_SPEED_BLOCK, 0 },
     };
@@ -199,13 +202,21 @@ static int enqueue(const void *params_v, const VgLauncher *launcher, const VgDev
 }
 
 static const VgKernel kernels[] = {
-    { "speed_table", 0 },        { "speed_low", 0 },
-    { "speed_low_bytes", 0 },    { "speed_low_pairs", 0 },
-    { "speed_low_quads", 0 },    { "speed_low_nearest", 0 },
-    { "speed_low_bilinear", 0 }, { "speed_low_bicubic", 0 },
-    { "speed_low_lanczos4", 0 }, { "speed_means", VG_SPEED_MEAN_PART * sizeof(float) },
-    { "speed_covariances", 0 },  { "speed_factors", 0 },
-    { "speed_entropies", 0 },    { 0 },
+    { "speed_table", 0 },
+    { "speed_low", 0 },
+    { "speed_low_bytes", 0 },
+    { "speed_low_pairs", 0 },
+    { "speed_low_quads", 0 },
+    { "speed_low_nearest", 0 },
+    { "speed_low_bilinear", 0 },
+    { "speed_low_bicubic", 0 },
+    { "speed_low_lanczos4", 0 },
+    { "speed_means", VG_SPEED_MEAN_PART * sizeof(float) },
+    { "speed_covariances", VG_SPEED_BAND * sizeof(float) },
+    { "speed_covariances_wide", 0 },
+    { "speed_factors", 0 },
+    { "speed_entropies", 0 },
+    { 0 },
 };
 
 const VgDeviceMetric vg_device_speed = {

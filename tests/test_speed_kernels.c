@@ -384,6 +384,8 @@ static void small_pictures_agree(void **state)
           "speed_prescale=0.95:speed_prescale_method=bicubic", 0 },
         { &temporal, "noise none 170 165 444 8 2 7", "noise blur 170 165 444 8 2 7",
           "speed_prescale=1.1:speed_prescale_method=lanczos4", 0 },
+        /* Five rows of its plane do not fit shared memory. */
+        { &temporal, "noise none 9870 24 400 8 2 7", "noise blur 9870 24 400 8 2 7", "speed_prescale=4", 0 },
     };
     (void)state;
 
@@ -427,6 +429,7 @@ static void stages_agree(void **state)
         /* Windows of two parts. */
         { &temporal, "tex none 2560 1440 400 8 2 5", "tex quant:9 2560 1440 400 8 2 5", "", 0 },
         { &temporal, "mix none 1920 1080 400 10 2 5", "mix blur 1920 1080 400 10 2 5", "", 0 },
+        { &temporal, "mix none 2400 1264 400 8 2 5", "mix blur 2400 1264 400 8 2 5", "", 0 },
         { &temporal, "noise none 80 80 400 8 2 5", "noise quant:9 80 80 400 8 2 5", "", 0 },
         /* Singular: both, the reference, the distorted side, U alone. */
         { &chroma, "flat none 400 330 444 8 1 9", "flat none 400 330 444 8 1 9", "speed_weight_var_mode=4", 0 },
