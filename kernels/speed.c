@@ -423,28 +423,40 @@ typedef struct SpeedMap {
 typedef struct SpeedChains {
     SpeedMap maps[CHUNKS];
     int32_t cuts[CHUNKS + 1]; /* where chunks begin */
-    float sums[2][BLOCK];     /* while sums over the threads before are made; then largest sums, and where they are */
+    float sums[BLOCK];        /* of threads, then the largest ones, and where they are */
     int32_t places[BLOCK];
+    float before[CHUNKS];
     int32_t end, known;
 } SpeedChains;
 
-/* Sum over the values of the threads before this one. */
-GPU_FN float speed_sum_before(float value, float (*sums)[BLOCK])
+/* Sum over the values of the threads before this one, about. */
+GPU_FN float speed_sum_before(float value, SpeedChains *chains)
 {
-    const uint32_t tid = gpu_tid(0);
-    uint32_t now = 0;
+    const int32_t tid = (int32_t)gpu_tid(0);
+    float sum = 0;
 
-    sums[0][tid] = value;
+    chains->sums[tid] = value;
     gpu_barrier();
-    for (uint32_t by = 1; by < BLOCK; by *= 2) {
-        const float own = sums[now][tid];
-        sums[1 - now][tid] = tid >= by ? own + sums[now][tid - by] : own;
-        now = 1 - now;
-        gpu_barrier();
+    if (tid < CHUNKS) {
+        for (int32_t i = 0; i < PER_CHUNK; i++)
+            sum += chains->sums[tid * PER_CHUNK + i];
+        chains->before[tid] = sum;
     }
-    const float before = tid ? sums[now][tid - 1] : 0;
     gpu_barrier();
-    return before;
+    if (tid == 0) {
+        sum = 0;
+        for (int32_t c = 0; c < CHUNKS; c++) {
+            const float of_chunk = chains->before[c];
+            chains->before[c] = sum;
+            sum += of_chunk;
+        }
+    }
+    gpu_barrier();
+    sum = chains->before[tid / PER_CHUNK];
+    for (int32_t i = tid / PER_CHUNK * PER_CHUNK; i < tid; i++)
+        sum += chains->sums[i];
+    gpu_barrier();
+    return sum;
 }
 
 /* Cuts x[0..n) into chunks and estimates the sums at the cuts. */
@@ -456,7 +468,7 @@ GPU_FN void speed_cut(const float *x, int32_t n, float carry, SpeedChains *chain
 
     for (int32_t i = first; i < end; i++)
         sum += x[i];
-    sum = carry + speed_sum_before(sum, chains->sums);
+    sum = carry + speed_sum_before(sum, chains);
 
     float largest = sum;
     int32_t place = first;
@@ -467,17 +479,17 @@ GPU_FN void speed_cut(const float *x, int32_t n, float carry, SpeedChains *chain
         }
         sum += x[i];
     }
-    chains->sums[0][tid] = largest;
+    chains->sums[tid] = largest;
     chains->places[tid] = place;
     gpu_barrier();
     if (tid < CHUNKS) {
         int32_t at = tid * PER_CHUNK;
         for (int32_t i = at + 1; i < (tid + 1) * PER_CHUNK; i++)
-            if (vg_speed_magnitude(chains->sums[0][i]) > vg_speed_magnitude(chains->sums[0][at]))
+            if (vg_speed_magnitude(chains->sums[i]) > vg_speed_magnitude(chains->sums[at]))
                 at = i;
         /* The first one is no estimate. */
         chains->cuts[tid] = tid ? chains->places[at] : 0;
-        chains->maps[tid].first = speed_rank(tid ? chains->sums[0][at] : carry) - START_BELOW;
+        chains->maps[tid].first = speed_rank(tid ? chains->sums[at] : carry) - START_BELOW;
     }
     if (tid == 0)
         chains->cuts[CHUNKS] = n;

@@ -228,7 +228,7 @@ def count_tap(run, step, name, result):
 
 
 # Tests of kernels alone, without the engine: what checkers of memory can run.
-KERNEL_TESTS = ("kernels", "cambi_kernels", "cambi_pool")
+KERNEL_TESTS = ("kernels", "cambi_kernels", "cambi_pool", "speed_kernels")
 
 
 def step_units(run, step):
