@@ -17,11 +17,11 @@
 #define N     VG_SPEED_N
 #define SIDE  VG_SPEED_SIDE
 
-GPU_KERNEL(speed_table, VgSpeedTableArgs, BLOCK)
+GPU_KERNEL(speed_table, VgSpeedTableArgs, VG_SPEED_TABLE_BLOCK)
 {
     GPU_GLOBAL VgSpeedEntry *const table = (GPU_GLOBAL VgSpeedEntry *)args.table;
 
-    for (int32_t i = (int32_t)gpu_tid(0); i < args.n; i += BLOCK) {
+    for (int32_t i = (int32_t)gpu_tid(0); i < args.n; i += VG_SPEED_TABLE_BLOCK) {
         table[i].at = args.entries[i].at;
         table[i].weight = args.entries[i].weight;
     }

@@ -83,7 +83,8 @@ typedef struct VgSpeedArgs {
 } VgSpeedArgs;
 
 /** Part of a table, which hosts make once: work memory is filled by launches alone. */
-#define VG_SPEED_TABLE_PART 480
+#define VG_SPEED_TABLE_PART  480
+#define VG_SPEED_TABLE_BLOCK 64 /* threads */
 typedef struct VgSpeedTableArgs {
     uint64_t table; /* where the part goes */
     int32_t n, reserved;

@@ -58,7 +58,7 @@ typedef struct Axis {
 
 static int store_entries(const VgLauncher *launcher, VgSpeedTableArgs *part)
 {
-    const int err = vg_launch(launcher, "speed_table", 1, VG_SPEED_BLOCK, 0, part, sizeof(*part));
+    const int err = vg_launch(launcher, "speed_table", 1, VG_SPEED_TABLE_BLOCK, 0, part, sizeof(*part));
 
     part->table += (uint64_t)part->n * sizeof(VgSpeedEntry);
     part->n = 0;
