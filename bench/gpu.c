@@ -25,6 +25,7 @@
 #include "kernels/kernel_host.h"
 #include "shared_math/motion.h"
 #include "shared_math/psnr.h"
+#include "shared_math/speed.h"
 
 enum {
     PITCH_ALIGNMENT = 512, /* of rows, as FFmpeg lays frames out on devices */
@@ -51,7 +52,7 @@ static void usage(FILE *to)
           "                      texture over two thirds of the picture, in steps of 8 bits), blocks (of 4x4 samples,\n"
           "                      each of one value) or noise (natural)\n"
           "  --yuv DIST REF      raw planar 4:2:0 files of the only size and depth given, instead of --content\n"
-          "  --history NAME      where motion's earlier frames are: cold (not in caches) or warm (the frame before) "
+          "  --history NAME      where earlier frames are: cold (not in caches) or warm (the frame before) "
           "(cold)\n"
           "  --memory MB         frames in turn (512)\n"
           "  --runs N            of which the median is shown (15)\n"
@@ -94,6 +95,8 @@ static const char *const default_features[] = {
     "psnr|float_ssim|motion",
     "cambi",
     "cambi:cambi_high_res_speedup=1080:cambi_vis_lum_threshold=0.06:cambi_max_val=17",
+    "speed_chroma",
+    "speed_temporal",
 };
 
 static const uint32_t default_sizes[][2] = {
@@ -473,6 +476,18 @@ static void frames_free(const Bench *b, Frames *f)
 
 /* ---- Work -------------------------------------------------------------------------------------------------------- */
 
+/* Of SpEED's planes: rows of the low pass's windows, whole. */
+static size_t bytes_read_by_speed(const VgSpeedParams *p, const Layout *l)
+{
+    const size_t rows = (size_t)(vg_speed_decimated(p->scaled_height) * p->n_taps);
+    const int some = p->method == VG_SPEED_PLAIN && p->n_taps < VG_SPEED_STEP;
+    const size_t plane = (size_t)p->width * (some ? rows : (size_t)p->height) * (size_t)l->bytes;
+
+    if (!p->temporal)
+        return VG_N_SIDES * VG_SPEED_MOST_PLANES * plane;
+    return (p->use_ref_diff ? 3 : 4) * plane; /* the frames before, and the current ones */
+}
+
 /* Bytes of the planes that a pass looks at, each counted once. */
 static size_t bytes_read(const VgMetric *metric, const void *params, const Layout *l)
 {
@@ -490,6 +505,8 @@ static size_t bytes_read(const VgMetric *metric, const void *params, const Layou
         n = (size_t)__builtin_popcount((unsigned)p->lags);
         return n ? luma * (1 + n) : 0;
     }
+    if (metric == &vg_metric_speed_chroma || metric == &vg_metric_speed_temporal)
+        return bytes_read_by_speed(params, l);
     return VG_N_SIDES * luma;
 }
 

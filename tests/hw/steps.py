@@ -20,16 +20,19 @@ import sys
 import threading
 import time
 
-FEATURES = "psnr|float_ssim|motion|cambi"
+FEATURES = "psnr|float_ssim|motion|cambi|speed_chroma|speed_temporal"
 # CAMBI as the v1 models of VMAF ask for it.
 CAMBI_V1 = "cambi:cambi_high_res_speedup=1080:cambi_vis_lum_threshold=0.06:cambi_max_val=17"
-# Every option that changes what kernels do; float_ssim at full size and CAMBI at other sizes are runs of their own.
+# Every option that changes what kernels do; float_ssim at full size, and CAMBI and SpEED at other sizes, are runs of their own.
 ALL_OPTIONS = r"psnr\\:enable_mse=true|float_ssim\\:enable_lcs=true|motion\\:motion_five_frame_window=true"
-ALL_OPTIONS += r"|cambi\\:full_ref=true"
+ALL_OPTIONS += r"|cambi\\:full_ref=true|speed_chroma\\:speed_weight_var_mode=5|speed_temporal\\:speed_use_ref_diff=true"
 FULL_SIZE = r"float_ssim\\:scale=1\\:enable_lcs=true|motion|" + CAMBI_V1.replace(":", r"\\:")
+FULL_SIZE += r"|speed_chroma\\:speed_kernelscale=2|speed_temporal"
 RESIZED = r"cambi\\:full_ref=true\\:enc_width=300\\:enc_height=200\\:enc_bitdepth=8\\:max_log_contrast=3\\:eotf=pq\\:topk=0.3"
-# The least picture that everything here can score: CAMBI wants 216 samples in a row or a column.
-SMALL = "216x40"
+RESIZED += r"|speed_chroma\\:speed_prescale=1.2\\:speed_prescale_method=bicubic"
+RESIZED += r"|speed_temporal\\:speed_prescale=0.75\\:speed_prescale_method=lanczos4"
+# The least picture that everything here can score: CAMBI wants 216 samples in a row or a column, SpEED 80 in those of chroma.
+SMALL = "216x160"
 SIZES = ["576x324", "1280x720", "1920x1080", "3840x2160", "7680x4320"]
 
 
@@ -277,6 +280,11 @@ def graph_of(form, upload, blur=2):
             f"[b]format={form}{up}[r];[d][r]{{filter}}")
 
 
+def scored(features, form):
+    """Those of the features that score the format: gray has no chroma."""
+    return "|".join(f for f in features.split("|") if not (form.startswith("gray") and f.startswith("speed_chroma")))
+
+
 def step_formats(run, step):
     """Every pixel format, from software frames and from uploaded ones, against the CPU."""
     formats = ["yuv420p", "nv12", "p010"] if run.quick else FORMATS
@@ -289,7 +297,7 @@ def step_formats(run, step):
         how = "hwupload" if upload else "software frames"
         name = f"{form}, {how}, {features.split('|', 1)[0]}".replace("\\", "")
         result = run.score(step, name, [*(UPLOAD if upload else []), *source(size, 4)], graph_of(form, upload),
-                           f"backend=cuda:parity=strict:feature={features}", level="verbose")
+                           f"backend=cuda:parity=strict:feature={scored(features, form)}", level="verbose")
         # What reached the filter: FFmpeg converts to what it can upload, and cannot convert to everything.
         seen = re.search(r"distorted (\S+?)(?: \(CUDA\))? against reference (\S+?)[ ,]", result.err)
         refused = re.search(r"cuda frames of format \S+, which is not scored|Function not implemented", result.err)
@@ -344,7 +352,7 @@ def step_nvdec(run, step):
         step.check(soft.code == 0 and soft.rows == device.rows, f"{name}: the CPU's scores of frames that it decoded",
                    soft.words() + f"; {len(soft.rows)} and {len(device.rows)} frames")
         run.parity(step, f"{name}: parity, history=copy, in_flight=8", by_decoder(clip), "[0:v][1:v]{filter}",
-                   f"feature=motion\\\\:motion_five_frame_window=true|psnr:history=copy:in_flight=8")
+                   f"feature=motion\\\\:motion_five_frame_window=true|psnr|speed_temporal:history=copy:in_flight=8")
 
 
 def step_sanitizer(run, step):
@@ -448,7 +456,7 @@ def frames_done(process):
 
 def step_long(run, step):
     """Twenty thousand frames: neither host nor device memory grows."""
-    frames = 300 if run.quick else 20000
+    frames = 200 if run.quick else 20000
     arguments, how = long_job(run, step, frames)
     (run.out / "logs").mkdir(exist_ok=True)
     samples, done, begin = [], 0, time.monotonic()
@@ -591,7 +599,7 @@ def step_start(run, step):
 def bench_gpu(run, step, content, lanes, sizes, depths, more):
     """A table of bench/gpu's, frames taking turns in so many streams. All its features, of contents but natural ones CAMBI's alone."""
     command = [run.folder / "bin" / "bench_gpu", "--tsv", "--content", content, "--lanes", str(lanes), *more]
-    features = 12 if content == "natural" else 2
+    features = 14 if content == "natural" else 2
     if content != "natural":
         command += ["--feature", "cambi", "--feature", CAMBI_V1]
     for size in sizes:
