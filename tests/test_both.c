@@ -55,6 +55,10 @@ static const char lag_2[] = "psnr:enable_mse=true|float_ssim:enable_lcs=true|mot
                             "motion:motion_five_frame_window=true";
 static const VgGeometry small_8 = { 35, 27, VG_CHROMA_420, 8 };
 
+/* With the only metric that looks back at the distorted side. Enlarged, small planes will do. */
+static const char lag_of_both[] = "psnr|float_ssim|speed_temporal:speed_prescale=4:speed_use_ref_diff=true";
+static const VgGeometry small_of_both = { 45, 41, VG_CHROMA_420, 8 };
+
 /* What a run is made of, and what came of it. */
 typedef struct Run {
     VgScorerConfig config;
@@ -93,8 +97,9 @@ static int submit(Run *run, VgScorer *s, PictureSource *ref, PictureSource *dist
         r.release(r.ref);
         return err;
     }
-    assert_true(dist->held <= (int)s->plan.in_flight);
-    assert_true(ref->held <= (int)(s->plan.in_flight + vg_scorer_lookback(s)));
+    const PictureSource *const sources[VG_N_SIDES] = { [VG_REF] = ref, [VG_DIST] = dist };
+    for (int side = 0; side < VG_N_SIDES; side++)
+        assert_true(sources[side]->held <= (int)(s->plan.in_flight + (s->plan.copy_history ? 0 : s->plan.lag[side])));
     return 0;
 }
 
@@ -157,7 +162,7 @@ static void assert_scores(const char *got, const char *expected, const char *wha
         fail_msg("%s: scores differ:\n%s\nrather than\n%s", what, got, expected);
 }
 
-/* psnr and motion see every frame, float_ssim every scored one. */
+/* psnr and motion, or SpEED, see every frame, float_ssim every scored one. */
 static uint64_t records_to_compare(const VgScorerConfig *config, unsigned frames)
 {
     uint64_t n = 0;
@@ -267,6 +272,30 @@ static void scores_equal_the_cpus(void **state)
         }
         free(expected);
     }
+}
+
+static void looks_back_at_both_sides(void **state)
+{
+    (void)state;
+    Run cpu = make_run(VG_MEMORY_HOST, VG_BACKEND_CPU, lag_of_both);
+    cpu.config.geometry = small_of_both;
+    char *expected = expected_scores(&cpu);
+    for (unsigned parity = 0; parity <= 3; parity++) {
+        for (int how = 0; how < 3; how++) {
+            Run run = make_run(how ? VG_MEMORY_CUDA : VG_MEMORY_HOST, VG_BACKEND_CUDA, lag_of_both);
+            run.config.geometry = small_of_both;
+            run.config.history = how == 2 ? VG_HISTORY_COPY : VG_HISTORY_AUTO;
+            run.config.parity_every = parity;
+            run.config.fallback = VG_FALLBACK_CPU;
+            run.config.in_flight = 1 + (parity + (unsigned)how) % 4;
+            for (unsigned seed = 0; seed < 3; seed++) {
+                softgpu_set_order(seed);
+                check_run(&run, expected);
+            }
+            assert_int_equal(run.lookback, how == 2 ? 0 : 1);
+        }
+    }
+    free(expected);
 }
 
 static void reads_every_layout(void **state)
@@ -621,17 +650,21 @@ static int counting_copy(VgDevice *device, const VgCopy *copy, VgStream stream)
 static void downloads_only_what_the_cpu_reads(void **state)
 {
     (void)state;
-    static const char *const features[] = { "psnr|float_ssim", "motion", "motion:motion_five_frame_window=true" };
+    static const char *const features[] = { "psnr|float_ssim", "motion", "motion:motion_five_frame_window=true",
+                                            lag_of_both };
     /* Of 9 frames, both sides of the compared ones; of the others, the reference if a later one looks back at it, be it
-       one that will not come: [look-back][parity_every]. */
-    static const unsigned expected[3][5] = { { 0, 18, 10, 6, 6 }, { 0, 18, 14, 9, 8 }, { 0, 18, 14, 12, 10 } };
+       one that will not come: [look-back][parity_every]. In the last row, both sides. */
+    static const unsigned expected[4][5] = {
+        { 0, 18, 10, 6, 6 }, { 0, 18, 14, 9, 8 }, { 0, 18, 14, 12, 10 }, { 0, 18, 18, 12, 10 }
+    };
     counting.table = vg_table_cuda;
     counting.table.copy = counting_copy;
     patch.table = &counting.table;
-    for (unsigned lag = 0; lag <= 2; lag++) {
+    for (unsigned lag = 0; lag <= 3; lag++) {
         for (unsigned parity = 0; parity <= 4; parity++) {
             Run run = make_run(VG_MEMORY_CUDA, VG_BACKEND_CUDA, features[lag]);
             run.backend = &patched;
+            run.config.geometry = lag == 3 ? small_of_both : small_8;
             run.config.geometry.chroma = VG_CHROMA_400;
             run.config.parity_every = parity;
             run.config.fallback = VG_FALLBACK_CPU;
@@ -932,6 +965,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(scores_equal_the_cpus, before_each),
+        cmocka_unit_test_setup(looks_back_at_both_sides, before_each),
         cmocka_unit_test_setup(reads_every_layout, before_each),
         cmocka_unit_test_setup(reads_rows_that_overlap, before_each),
         cmocka_unit_test_setup(any_order_of_streams_gives_the_same_scores, before_each),
