@@ -111,26 +111,44 @@ static int find_score(const VgScorer *scorer, const char *key, const char *frame
     return -ENOENT;
 }
 
-static void score_rows(const Golden *golden, size_t first, size_t end, const char *metric, unsigned n_threads,
+size_t golden_end(const Golden *golden, size_t first)
+{
+    size_t end = first;
+    int same = 1;
+
+    while (same && ++end < golden->n_rows)
+        for (unsigned column = GOLDEN_REF; same && column <= GOLDEN_OPTIONS; column++)
+            same = !strcmp(golden_cell(golden, end, column), golden_cell(golden, first, column));
+    return end;
+}
+
+const char *golden_options(const Golden *golden, size_t row, const char *metric)
+{
+    const char *options = golden_cell(golden, row, GOLDEN_OPTIONS);
+    const size_t length = strlen(metric);
+
+    if (strncmp(options, metric, length) || (options[length] && options[length] != '='))
+        return options;
+    return options + length + (options[length] != 0);
+}
+
+static void score_rows(const Golden *golden, size_t first, size_t end, const char *metric, const VgScorerConfig *model,
                        GoldenRefused *refused)
 {
     const char *options = golden_cell(golden, first, GOLDEN_OPTIONS);
     const char *ref_args = golden_cell(golden, first, GOLDEN_REF);
     const Clip *ref = clip_get(ref_args);
     const Clip *dist = clip_get(golden_cell(golden, first, GOLDEN_DIST));
-    VgScorerConfig config = VG_SCORER_CONFIG_INIT;
+    VgScorerConfig config = *model;
     VgScorer *scorer;
     Messages messages = { 0 };
     char features[256];
 
-    /* Some tables hold options alone, some whole feature strings. */
-    const char *behind = strncmp(options, metric, strlen(metric)) ? NULL : options + strlen(metric);
-    const int whole = behind && (!*behind || *behind == '=');
+    const int whole = golden_options(golden, first, metric) != options;
     snprintf(features, sizeof(features), "%s%s%s", whole ? "" : metric, whole || !*options ? "" : ":", options);
 
     config.geometry = ref->geometry;
     config.features = features;
-    config.n_threads = n_threads;
     config.log = messages_log;
     config.log_opaque = &messages;
     const int err = vg_scorer_create(&scorer, &config);
@@ -149,24 +167,25 @@ static void score_rows(const Golden *golden, size_t first, size_t end, const cha
         if (find_score(scorer, key, frame, &value))
             fail_msg("%s, %s: no %s of frame %s", ref_args, features, key, frame);
         if (!golden_equal(expected, value))
-            fail_msg("%s, %s, %u threads: %s of frame %s is %.17g, not %s", ref_args, features, n_threads, key, frame,
-                     value, expected);
+            fail_msg("%s, %s, %u threads: %s of frame %s is %.17g, not %s", ref_args, features, config.n_threads, key,
+                     frame, value, expected);
     }
     vg_scorer_free(&scorer);
 }
 
+void golden_score_as(const Golden *golden, const char *metric, const VgScorerConfig *model, GoldenRefused *refused)
+{
+    assert_int_equal(golden->n_columns, GOLDEN_COLUMNS);
+    for (size_t first = 0, end; first < golden->n_rows; first = end) {
+        end = golden_end(golden, first);
+        score_rows(golden, first, end, metric, model, refused);
+    }
+}
+
 void golden_score(const Golden *golden, const char *metric, unsigned n_threads, GoldenRefused *refused)
 {
-    size_t first = 0;
+    VgScorerConfig config = VG_SCORER_CONFIG_INIT;
 
-    assert_int_equal(golden->n_columns, GOLDEN_COLUMNS);
-    for (size_t row = 1; row <= golden->n_rows; row++) {
-        int same = row < golden->n_rows;
-        for (unsigned column = GOLDEN_REF; same && column <= GOLDEN_OPTIONS; column++)
-            same = !strcmp(golden_cell(golden, row, column), golden_cell(golden, first, column));
-        if (same)
-            continue;
-        score_rows(golden, first, row, metric, n_threads, refused);
-        first = row;
-    }
+    config.n_threads = n_threads;
+    golden_score_as(golden, metric, &config, refused);
 }

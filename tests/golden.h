@@ -29,6 +29,12 @@ static inline const char *golden_cell(const Golden *golden, size_t row, unsigned
     return golden->cells[row * golden->n_columns + column];
 }
 
+/** End of the rows of scores that have the clips and options of row `first`. */
+size_t golden_end(const Golden *golden, size_t first);
+
+/** A row's options for the metric. Some tables hold them alone, some whole feature strings, the metric's name before them. */
+const char *golden_options(const Golden *golden, size_t row, const char *metric);
+
 /** Whether a score has the bits of a table's text. Any NaN equals any NaN, unless the table gives its sign. */
 int golden_equal(const char *text, double value);
 
@@ -40,5 +46,8 @@ typedef void GoldenRefused(const Golden *golden, size_t first, size_t end);
  * differs in a bit. `refused` NULL: a refusal fails the test, too.
  */
 void golden_score(const Golden *golden, const char *metric, unsigned n_threads, GoldenRefused *refused);
+
+/** The same by a configuration, whose geometry, features and log are set for each pair. */
+void golden_score_as(const Golden *golden, const char *metric, const VgScorerConfig *model, GoldenRefused *refused);
 
 #endif

@@ -10,6 +10,8 @@
 
 #include "engine/scorer.h"
 #include "kernels/kernel_host.h"
+#include "tests/clipgen.h"
+#include "tests/golden.h"
 #include "tests/messages.h"
 #include "tests/pictures.h"
 #include "tests/softgpu/driver_api.h"
@@ -131,6 +133,12 @@ static const PictureLayout planar_words = { .name = "planar words", .sample_byte
 
 /* The least that all_features scores. */
 static const VgGeometry small = { 23, 22, VG_CHROMA_420, 8 };
+
+/* SpEED, the only metric that looks back at the distorted side. Enlarged, small planes will do. */
+static const char both_lags[] =
+    "speed_temporal:speed_prescale=4|"
+    "speed_temporal:speed_use_ref_diff=true:speed_prescale=4:speed_prescale_method=bilinear";
+static const VgGeometry small_of_both_lags = { 45, 41, VG_CHROMA_444, 8 };
 
 typedef struct Run {
     VgScorerConfig config;
@@ -436,6 +444,54 @@ static void options_agree(void **state)
     }
 }
 
+static void speed_agrees(void **state)
+{
+    static const char *const features[] = {
+        both_lags,
+        "speed_chroma:speed_prescale=4:speed_weight_var_mode=5|speed_temporal:speed_prescale=3.9:speed_kernelscale=0.5",
+        "psnr|motion:motion_five_frame_window=true|speed_temporal:speed_prescale=4:speed_prescale_method=bicubic",
+    };
+    (void)state;
+    for (unsigned f = 0; f < sizeof(features) / sizeof(features[0]); f++) {
+        for (int how = 0; how < N_HOWS; how++) {
+            for (unsigned n_subsample = 1; n_subsample <= 3; n_subsample++) {
+                Run run = make_run((How)how, features[f]);
+                run.config.geometry = small_of_both_lags;
+                run.config.n_subsample = n_subsample;
+                run.config.in_flight = 1 + (f + n_subsample) % 3;
+                run.frames = 7;
+                Run expected = expected_of(&run);
+                check(&run, &expected, "");
+                run_free(&expected);
+            }
+        }
+    }
+}
+
+/* libvmaf's own values, without the CPU's in between. */
+static void golden_values_of_speed(void **state)
+{
+    static const struct {
+        const char *table, *metric;
+    } tables[] = {
+        { "speed_upscale.tsv.gz", "speed_temporal" },
+#ifndef __SANITIZE_ADDRESS__ /* slow */
+        { "speed_temporal.tsv.gz", "speed_temporal" },
+        { "speed_chroma.tsv.gz", "speed_chroma" },
+#endif
+    };
+    VgScorerConfig config = VG_SCORER_CONFIG_INIT;
+    (void)state;
+    config.backend = VG_BACKEND_CUDA;
+    config.in_flight = 2;
+    for (unsigned i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
+        Golden golden = golden_read(tables[i].table);
+        golden_score_as(&golden, tables[i].metric, &config, NULL);
+        golden_free(&golden);
+    }
+    clip_free_all();
+}
+
 static void any_number_of_frames_in_flight_agrees(void **state)
 {
     (void)state;
@@ -564,6 +620,26 @@ static void formats_agree(void **state)
     }
 }
 
+/* Earlier pictures of the distorted side, in every layout. */
+static void formats_of_both_lags_agree(void **state)
+{
+    (void)state;
+    for (unsigned f = 0; f < N_FORMATS; f++) {
+#ifdef __SANITIZE_ADDRESS__ /* slow: a third of the formats; the plain build has all */
+        if (f % 3)
+            continue;
+#endif
+        Run model = make_run(IN_PLACE, "speed_temporal:speed_prescale=4");
+        model.config.geometry = small_of_both_lags;
+        model.config.geometry.chroma = formats[f].chroma;
+        model.config.geometry.bit_depth = formats[f].depth;
+        model.frames = 4;
+        Run expected = expected_of(&model);
+        check_format(&formats[f], &model.config.geometry, &expected, 1 + (int)f % 3);
+        run_free(&expected);
+    }
+}
+
 /* The layouts of a scorer's pictures may change with every frame. */
 static void layouts_may_change(void **state)
 {
@@ -652,25 +728,35 @@ static void rows_may_overlap(void **state)
 #define N_FAILING_ORDERS 2
 #endif
 
+static void any_order_agrees(Run *run, unsigned long step)
+{
+    Run expected = expected_of(run);
+    for (unsigned long order = 0; order < N_ORDERS; order += step) {
+        char what[40];
+        snprintf(what, sizeof(what), "order %lu, ", order);
+        softgpu_set_order(order);
+        run->config.in_flight = 1 + (uint32_t)order % 5;
+        run->many_streams = order % 4 == 1;
+        run->one_stream = order % 4 == 2;
+        run->default_stream = order % 4 == 3;
+        run->poll = order / 4 % 2 != 0;
+        check(run, &expected, what);
+    }
+    run_free(&expected);
+}
+
 static void any_order_of_streams_agrees(void **state)
 {
     (void)state;
     for (int how = 0; how < N_HOWS; how++) {
         Run run = make_run((How)how, all_features);
         run.layouts[VG_DIST] = &formats[5].layout;
-        Run expected = expected_of(&run);
-        for (unsigned long order = 0; order < N_ORDERS; order++) {
-            char what[40];
-            snprintf(what, sizeof(what), "order %lu, ", order);
-            softgpu_set_order(order);
-            run.config.in_flight = 1 + (uint32_t)order % 5;
-            run.many_streams = order % 4 == 1;
-            run.one_stream = order % 4 == 2;
-            run.default_stream = order % 4 == 3;
-            run.poll = order / 4 % 2 != 0;
-            check(&run, &expected, what);
-        }
-        run_free(&expected);
+        any_order_agrees(&run, 1);
+        run = make_run((How)how, both_lags);
+        run.config.geometry = small_of_both_lags;
+        run.frames = 5;
+        any_order_agrees(&run, 3); /* of each kind two */
+        softgpu_set_order(0);
     }
 }
 
@@ -1233,30 +1319,40 @@ static int no_wait_for_earlier_frames(VgDevice *device, VgStream stream, VgEvent
     return 0;
 }
 
-/* A lane that does not wait for pictures of earlier frames, which other lanes wait for. Lags are 1 and 2. */
+/* Whether it is seen that a lane does not wait for pictures of earlier frames, which other lanes wait for. */
+static void check_missing_waits(Run *run)
+{
+    const int in_place = run->config.memory == VG_MEMORY_CUDA && run->config.history != VG_HISTORY_COPY;
+    Run expected = expected_of(run);
+    next.table = &faulty;
+    dropped = 0;
+    begin_with_the_latest(run);
+    end(run);
+    assert_int_equal(dropped > 0, in_place);
+    assert_int_equal(differs(run, &expected), in_place);
+    next.table = NULL;
+    softgpu_set_order(0);
+    run_free(run);
+    run_free(&expected);
+}
+
+/* Lags are 1 and 2, and 1 of both sides. */
 static void missing_waits_for_earlier_frames_are_seen(void **state)
 {
-    static const char *const features[] = { "motion", "motion:motion_five_frame_window=true" };
+    static const char *const features[] = { "motion", "motion:motion_five_frame_window=true", both_lags };
     (void)state;
     faulty = vg_table_cuda;
     faulty.record = noted_record;
     faulty.stream_wait = no_wait_for_earlier_frames;
     for (int how = 0; how < N_HOWS; how++) {
-        for (unsigned frames = 2; frames <= 4; frames++) {
-            Run run = make_run((How)how, features[frames > 2]);
+        for (unsigned frames = 2; frames <= 5; frames++) {
+            const int both = frames == 5;
+            Run run = make_run((How)how, features[both ? 2 : frames > 2]);
+            if (both)
+                run.config.geometry = small_of_both_lags;
             run.many_streams = how != UPLOADED;
-            run.frames = run.config.in_flight = frames;
-            Run expected = expected_of(&run);
-            next.table = &faulty;
-            dropped = 0;
-            begin_with_the_latest(&run);
-            end(&run);
-            assert_int_equal(dropped > 0, how == IN_PLACE);
-            assert_int_equal(differs(&run, &expected), how == IN_PLACE);
-            next.table = NULL;
-            softgpu_set_order(0);
-            run_free(&run);
-            run_free(&expected);
+            run.frames = run.config.in_flight = both ? 2 : frames;
+            check_missing_waits(&run);
         }
     }
 }
@@ -1354,8 +1450,11 @@ int main(void)
     setenv("SOFTGPU_DEVICES", "2", 1);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(options_agree, before_each),
+        cmocka_unit_test_setup(speed_agrees, before_each),
+        cmocka_unit_test_setup(golden_values_of_speed, before_each),
         cmocka_unit_test_setup(any_number_of_frames_in_flight_agrees, before_each),
         cmocka_unit_test_setup(formats_agree, before_each),
+        cmocka_unit_test_setup(formats_of_both_lags_agree, before_each),
         cmocka_unit_test_setup(layouts_may_change, before_each),
         cmocka_unit_test_setup(samples_too_far_apart_to_be_copied_are_refused, before_each),
         cmocka_unit_test_setup(rows_may_overlap, before_each),

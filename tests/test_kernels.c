@@ -432,24 +432,13 @@ static void golden_clips(unsigned m, const char *table)
     const HarnessProducer producer = producer_of("kernels", NULL);
     Golden golden = golden_read(table);
     HarnessResult result = { 0 };
-    const char *before[3] = { "", "", "" };
     unsigned n = 0;
 
-    for (size_t row = 0; row < golden.n_rows; row++) {
-        const char *cells[3];
-        int same = 1;
-        for (unsigned i = 0; i < 3; i++) {
-            cells[i] = golden_cell(&golden, row, i);
-            same &= !strcmp(cells[i], before[i]);
-            before[i] = cells[i];
-        }
-        if (same)
-            continue;
-        const Clip *ref = clip_get(cells[GOLDEN_REF]), *dist = clip_get(cells[GOLDEN_DIST]);
-        const char *options = cells[GOLDEN_OPTIONS];
-        const size_t name = strlen(metric->info.name);
-        if (!strncmp(options, metric->info.name, name)) /* some tables hold whole feature strings */
-            options += name + (options[name] != 0);
+    for (size_t row = 0; row < golden.n_rows; row = golden_end(&golden, row)) {
+        const char *ref_name = golden_cell(&golden, row, GOLDEN_REF);
+        const char *dist_name = golden_cell(&golden, row, GOLDEN_DIST);
+        const Clip *ref = clip_get(ref_name), *dist = clip_get(dist_name);
+        const char *options = golden_options(&golden, row, metric->info.name);
         const HarnessCase c = { ref->geometry, options };
         if (n++ % GOLDEN_INTERVAL || !accepted(metric, &c))
             continue;
@@ -474,7 +463,7 @@ static void golden_clips(unsigned m, const char *table)
             producer.run(&producer, metric, params, &pictures, record);
             result.compared++;
             if (memcmp(record, expected, record_size))
-                fail_msg("%s, %s, \"%s\": frame %u differs", cells[GOLDEN_REF], cells[GOLDEN_DIST], options, f);
+                fail_msg("%s, %s, \"%s\": frame %u differs", ref_name, dist_name, options, f);
         }
         free(record);
         free(expected);

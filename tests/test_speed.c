@@ -13,6 +13,7 @@
 #include "tests/golden.h"
 #include "tests/harness.h"
 #include "tests/messages.h"
+#include "tests/near_singular.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -157,7 +158,8 @@ static void check_block(const Golden *golden, size_t row, const VgSpeedParams *p
 }
 
 typedef struct StageCase {
-    const char *table, *ref, *dist;
+    const char *table; /* NULL: none */
+    const char *ref, *dist;
     const VgMetric *metric;
     const char *options;
     int plane; /* of the record */
@@ -224,8 +226,10 @@ static void prepare(const StageCase *c, Prepared *p)
     const HarnessCase test_case = { ref->geometry, c->options };
 
     memset(p, 0, sizeof(*p));
-    p->golden = golden_read(c->table);
-    assert_int_equal(p->golden.n_rows, c->n_rows);
+    if (c->table) {
+        p->golden = golden_read(c->table);
+        assert_int_equal(p->golden.n_rows, c->n_rows);
+    }
     p->geometry = ref->geometry;
     p->frame.frame = p->planes.index = c->frame;
     for (unsigned k = 0; k <= c->frame; k++) {
@@ -848,6 +852,66 @@ static void factors_that_change_nothing(void **state)
     clip_free_all();
 }
 
+/* What makes a matrix singular, from its stages: 1 an eigenvalue, 2 a pivot alone, 0 nothing. */
+static unsigned reason_of(const Stages *stages, int side)
+{
+    const double *eigenvalues = stages->stage[side][VG_SPEED_STAGE_EIGENVALUES].values;
+    const double *r = stages->stage[side][VG_SPEED_STAGE_R].values;
+
+    for (int i = 0; i < VG_SPEED_N; i++)
+        if (eigenvalues[i] < 1e-6)
+            return 1;
+    for (int i = 0; i < VG_SPEED_N; i++)
+        if (fabs(r[i * (VG_SPEED_N + 1)]) < 1e-6)
+            return 2;
+    return 0;
+}
+
+static void count_reasons(const NearSingular *family, unsigned number, unsigned counts[3])
+{
+    const VgMetric *metric = family->temporal ? &vg_metric_speed_temporal : &vg_metric_speed_chroma;
+    char ref[128], dist[128];
+
+    snprintf(ref, sizeof(ref), family->clip, number);
+    snprintf(dist, sizeof(dist), family->clip, number + 1);
+    for (int plane = 0; plane < (family->temporal ? 1 : 2); plane++) {
+        const StageCase c = { NULL, ref, dist, metric, "", plane, (unsigned)family->temporal, 0 };
+        Prepared p;
+        const VgSpeedObserver observer = { see, &p.stages };
+        VgSpeedRecord record;
+        uint32_t expected = 0;
+        prepare(&c, &p);
+        vg_speed_show_stages(&p.params, &p.planes, plane, p.scratch, &observer);
+        harness_yardstick(metric, &p.params, &p.frame, &record);
+        for (int side = 0; side < 2; side++) {
+            const unsigned reason = reason_of(&p.stages, side);
+            expected |= reason ? side ? VG_SPEED_DIST_SINGULAR : VG_SPEED_REF_SINGULAR : 0;
+            counts[reason]++;
+        }
+        if (record.singular[plane] != expected)
+            fail_msg("%s, %s, plane %d: singular %u, not %u", ref, dist, plane, record.singular[plane], expected);
+        if (expected == VG_SPEED_REF_SINGULAR || expected == VG_SPEED_DIST_SINGULAR)
+            assert_true(record.scores[plane] == 0);
+        prepared_free(&p);
+    }
+}
+
+/* Matrices about the limit: by whichever of the two rules one is singular, its record says so. */
+static void matrices_near_singularity(void **state)
+{
+    unsigned counts[3] = { 0 };
+    (void)state;
+
+    for (unsigned i = 0; i < N_NEAR_SINGULAR; i++)
+        for (unsigned k = 0; k < NEAR_SINGULAR_NUMBERS && near_singular[i].numbers[k]; k++)
+            count_reasons(&near_singular[i], near_singular[i].numbers[k], counts);
+    clip_free_all();
+    printf("# %u matrices are singular because of an eigenvalue, %u of a pivot, %u are not\n", counts[1], counts[2],
+           counts[0]);
+    assert_true(counts[1] >= NEAR_SINGULAR_EIGENVALUES && counts[2] >= NEAR_SINGULAR_PIVOTS &&
+                counts[0] >= NEAR_SINGULAR_NONE);
+}
+
 /* Flat planes: their matrix is 0. */
 static void flat_planes(void **state)
 {
@@ -885,6 +949,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(needs),
         cmocka_unit_test(refusals),
         cmocka_unit_test(factors_that_change_nothing),
+        cmocka_unit_test(matrices_near_singularity),
         cmocka_unit_test(flat_planes),
         cmocka_unit_test(golden_chroma),
         cmocka_unit_test(golden_temporal),

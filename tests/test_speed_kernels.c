@@ -16,6 +16,7 @@
 #include "tests/golden.h"
 #include "tests/harness.h"
 #include "tests/kernel_device.h"
+#include "tests/near_singular.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,10 +25,11 @@
 /** What a test does to the arguments of launches; NULL: nothing. */
 typedef void Tamper(const char *kernel, VgSpeedArgs *args);
 
-/* The last frame's arguments: they say where everything is. */
+/* The last frame and its arguments: they say where everything is. */
 static struct {
     Tamper *tamper;
     int wide;
+    VgDeviceFrame frame;
     VgSpeedArgs args;
 } launches;
 
@@ -126,6 +128,26 @@ static void compare_sums(const Stages *stages, int side, const double *expected,
     compare(same == VG_SPEED_PAIRS, stages->words, "sums", 2 * stages->plane + side, same);
 }
 
+/* Matrices by what makes them singular: nothing, an eigenvalue, a pivot alone. */
+static unsigned matrices[3];
+
+/* Whether a value of a matrix's diagonal, or of a vector, is below the limit, and the device says so in `decision`. */
+static void compare_decision(const Stages *stages, int side, int pivots, const float *values, ptrdiff_t step,
+                             uint64_t decision)
+{
+    uint32_t expected = 0, singular;
+
+    for (int i = 0; i < VG_SPEED_N; i++) {
+        const float value = values[i * step];
+        expected |= (double)(pivots && value < 0 ? -value : value) < 1e-6;
+    }
+    CU(cuMemcpyDtoH_v2(&singular, decision, sizeof(singular)));
+    compare(singular == expected, stages->words, pivots ? "small pivots" : "small eigenvalues",
+            2 * stages->plane + side, (int)singular);
+    if (expected || pivots) /* pivots are shown of matrices without a small eigenvalue alone */
+        matrices[!expected ? 0 : pivots ? 2 : 1]++;
+}
+
 static void see(void *opaque, int side, VgSpeedStage stage, const void *values, int32_t rows, int32_t columns,
                 ptrdiff_t pitch)
 {
@@ -160,6 +182,11 @@ static void see(void *opaque, int side, VgSpeedStage stage, const void *values, 
         regular = 0;
     if (stage == VG_SPEED_STAGE_X)
         regular = 1;
+    if (stage == VG_SPEED_STAGE_EIGENVALUES)
+        compare_decision(stages, side, 0, values, 1, statistics + offsetof(VgSpeedStatistics, singular));
+    if (stage == VG_SPEED_STAGE_R)
+        compare_decision(stages, side, 1, values, pitch + 1,
+                         statistics + offsetof(VgSpeedStatistics, singular) + sizeof(uint32_t));
     if (stage == VG_SPEED_STAGE_SUMS)
         compare_sums(stages, side, values, statistics + offsetof(VgSpeedStatistics, sums));
     else if (stage == VG_SPEED_STAGE_S && regular)
@@ -237,6 +264,7 @@ static void run(const HarnessProducer *producer, const VgMetric *metric, const v
     plan(params);
     const CUdeviceptr to = buffer_get(&device.record, sizeof(VgSpeedRecord));
     fill(NULL, to, 0x5a, sizeof(VgSpeedRecord));
+    launches.frame = frame;
     assert_int_equal(vg_device_speed.enqueue(params, &launcher, &frame, device.work.address, to), 0);
     CU(cuStreamSynchronize(device.stream));
     CU(cuMemcpyDtoH_v2(record, to, sizeof(VgSpeedRecord)));
@@ -413,6 +441,7 @@ static void small_pictures_agree(void **state)
         { &temporal, "noise none 170 165 444 8 2 7", "noise blur 170 165 444 8 2 7",
           "speed_prescale=1.1:speed_prescale_method=lanczos4", 0 },
         { &temporal, "noise none 177 161 400 8 2 3", "noise quant:9 177 161 400 8 2 3", "", WIDE },
+        { &temporal, "mix none 80 480 400 8 2 45", "mix none 80 480 400 8 2 46", "", 0 }, /* singular by a pivot */
 #endif
     };
     (void)state;
@@ -473,6 +502,74 @@ static void stages_agree(void **state)
 
     COMPARE_PAIRS(pairs);
     none_differs(800);
+}
+
+/* Matrices about the limit of singular ones are on the same side of it. */
+static void matrices_near_singularity_agree(void **state)
+{
+    (void)state;
+
+    memset(matrices, 0, sizeof(matrices));
+    for (unsigned i = 0; i < N_NEAR_SINGULAR; i++) {
+        const NearSingular *family = &near_singular[i];
+        for (unsigned k = 0; k < NEAR_SINGULAR_NUMBERS && family->numbers[k]; k++) {
+            char ref[128], dist[128];
+            snprintf(ref, sizeof(ref), family->clip, family->numbers[k]);
+            snprintf(dist, sizeof(dist), family->clip, family->numbers[k] + 1);
+            assert_true(compare_clips(family->temporal ? temporal : chroma, ref, dist, "", 0));
+        }
+    }
+    clip_free_all();
+    none_differs(1000);
+    printf("# %u matrices are singular because of an eigenvalue, %u of a pivot, %u are not\n", matrices[1], matrices[2],
+           matrices[0]);
+    assert_true(matrices[1] >= NEAR_SINGULAR_EIGENVALUES && matrices[2] >= NEAR_SINGULAR_PIVOTS &&
+                matrices[0] >= NEAR_SINGULAR_NONE);
+}
+
+/* ---- Golden clips ------------------------------------------------------------------------------------------------- */
+
+#ifdef __SANITIZE_ADDRESS__ /* slow: one in so many pairs, and no large pictures; the plain build has all */
+#define GOLDEN_INTERVAL 7
+#define GOLDEN_SHARE    20 /* at least one in so many values is compared */
+#define MOST_SAMPLES    200000
+#else
+#define GOLDEN_INTERVAL 1
+#define GOLDEN_SHARE    1
+#define MOST_SAMPLES    UINT32_MAX
+#endif
+
+/* The clips and options of golden rows: plain C has their scores, see test_speed. */
+static void golden_clips(const VgMetric *metric, const char *table, unsigned least)
+{
+    Golden golden = golden_read(table);
+    unsigned n = 0;
+
+    for (size_t row = 0; row < golden.n_rows; row = golden_end(&golden, row)) {
+        const char *ref = golden_cell(&golden, row, GOLDEN_REF), *dist = golden_cell(&golden, row, GOLDEN_DIST);
+        const char *options = golden_options(&golden, row, metric->info.name);
+        const VgGeometry g = clip_get(ref)->geometry;
+        if (n++ % GOLDEN_INTERVAL || g.width * g.height > MOST_SAMPLES)
+            continue;
+        if (!compare_clips(metric, ref, dist, options, 0))
+            fail_msg("%s refuses %s with \"%s\"", metric->info.name, ref, options);
+    }
+    none_differs(least / GOLDEN_SHARE);
+    golden_free(&golden);
+    clip_free_all();
+}
+
+static void chroma_golden_clips(void **state)
+{
+    (void)state;
+    golden_clips(chroma, "speed_chroma.tsv.gz", 9000);
+}
+
+static void temporal_golden_clips(void **state)
+{
+    (void)state;
+    golden_clips(temporal, "speed_temporal.tsv.gz", 4000);
+    golden_clips(temporal, "speed_upscale.tsv.gz", 450);
 }
 
 static const HarnessCase chroma_cases[] = {
@@ -539,12 +636,26 @@ static void other_side(const char *kernel, VgSpeedArgs *args)
         args->current[1] = args->current[0];
 }
 
+/* The distorted side's difference is to its own current frame, whatever speed_use_ref_diff says. */
+static void own_frame(const char *kernel, VgSpeedArgs *args)
+{
+    if (!strncmp(kernel, "speed_low", 9))
+        args->current[1] = launches.frame.dist[0][0];
+}
+
 static void planted_faults_are_seen(void **state)
 {
     static const struct {
         const char *name;
         Tamper *tamper;
-    } faults[] = { { "no pitch", wrong_pitch }, { "the reference on both sides", other_side } };
+        const VgMetric *const *metric;
+        const HarnessCase *test_case;
+    } faults[] = {
+        { "no pitch", wrong_pitch, &chroma, &chroma_cases[0] },
+        { "the reference on both sides", other_side, &chroma, &chroma_cases[0] },
+        { "speed_use_ref_diff where it is not given", other_side, &temporal, &temporal_cases[0] },
+        { "no speed_use_ref_diff where it is given", own_frame, &temporal, &temporal_cases[1] },
+    };
     (void)state;
 
     for (unsigned i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
@@ -552,7 +663,7 @@ static void planted_faults_are_seen(void **state)
                                            .run = run,
                                            .opaque = *(void **)(void *)&(Tamper *){ faults[i].tamper } };
         HarnessResult harness = { 0 };
-        harness_compare(&producer, &harness, 1, chroma, &chroma_cases[0]);
+        harness_compare(&producer, &harness, 1, *faults[i].metric, faults[i].test_case);
         if (!harness.different)
             fail_msg("not seen: %s", faults[i].name);
         printf("# %s: %u of %u records differ\n", faults[i].name, harness.different, harness.compared);
@@ -563,8 +674,13 @@ static void planted_faults_are_seen(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(small_pictures_agree),    cmocka_unit_test(stages_agree),
-        cmocka_unit_test(layouts_agree),           cmocka_unit_test(waves_of_other_sizes_agree),
+        cmocka_unit_test(small_pictures_agree),
+        cmocka_unit_test(stages_agree),
+        cmocka_unit_test(matrices_near_singularity_agree),
+        cmocka_unit_test(chroma_golden_clips),
+        cmocka_unit_test(temporal_golden_clips),
+        cmocka_unit_test(layouts_agree),
+        cmocka_unit_test(waves_of_other_sizes_agree),
         cmocka_unit_test(planted_faults_are_seen),
     };
     const struct CMUnitTest small_pictures[] = { cmocka_unit_test(small_pictures_agree) };
