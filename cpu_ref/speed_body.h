@@ -402,10 +402,11 @@ static void sweep(float d[N], float e[N], int first, int last)
     VgSpeedChase chase = vg_speed_chase(d[first], e[first], d[first + 1], last - first > 1 ? e[first + 1] : 0, mu);
 
     for (int k = first; k < last; k++) {
-        const VgSpeedRotation rotation = vg_speed_rotation(chase.phi, chase.psi);
+        const VgSpeedTurn turn = vg_speed_turn(&chase, vg_speed_rotation(chase.phi, chase.psi));
         if (k > first)
-            e[k - 1] = vg_speed_merged(chase, rotation);
-        d[k] = vg_speed_rotate(&chase, rotation);
+            e[k - 1] = vg_speed_turned_off_diagonal(&turn);
+        d[k] = vg_speed_turned_diagonal(&turn);
+        chase.alpha = vg_speed_turned_alpha(&turn);
         chase.gamma = k + 2 <= last ? d[k + 2] : 0;
         chase.delta = k + 3 <= last ? e[k + 2] : 0;
     }

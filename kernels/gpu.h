@@ -26,13 +26,17 @@
  *   gpu_read_floats(address, x), gpu_write_floats(address, x)   four floats at a multiple of 16, of memory that may be written
  *   gpu_shared128(pointer), gpu_store128(address, words)   four words at a multiple of 16
  *   gpu_fmaf, gpu_fma, gpu_sqrtf     correctly rounded; gpu_fma is that of doubles
+ *   gpu_near_reciprocal(x)  1 / x with an error of at most one unit in the last place, if neither is subnormal: it differs
+ *                           from device to device, so that what comes out has to be proven independent of it
+ *   gpu_fmaxf, gpu_fminf    of numbers that are no NaNs
  *   gpu_clz64, gpu_popc32, gpu_mulhi64
  *   gpu_dp4a(a, b, c)       c + the sum of products of the four unsigned bytes
  *   gpu_dp2a(a, b, c, half) c + the sum of products of the two signed 16-bit halves of a with the two unsigned bytes of
  *                           b's lower (half = 0) or upper half
  *   gpu_interleave(a, b, half)   bytes a0 b0 a1 b1 (half = 0) or a2 b2 a3 b3, from the lowest up
  *
- * Floating point: every operation rounds, no contraction (-ffp-contract=off, -fmad=false), no approximation.
+ * Floating point: every operation rounds, no contraction (-ffp-contract=off, -fmad=false), no
+ * approximation but gpu_near_reciprocal().
  */
 #ifndef VG_KERNELS_GPU_H
 #define VG_KERNELS_GPU_H
@@ -169,6 +173,11 @@ GPU_FN uint64_t gpu_ballot(int p)
 GPU_FN uint64_t gpu_mulhi64(uint64_t a, uint64_t b)
 {
     return (uint64_t)(((unsigned __int128)a * b) >> 64);
+}
+
+GPU_FN float gpu_near_reciprocal(float x)
+{
+    return __builtin_amdgcn_rcpf(x);
 }
 
 GPU_FN float gpu_sqrtf(float x)
@@ -336,6 +345,17 @@ GPU_FN uint64_t gpu_mulhi64(uint64_t a, uint64_t b)
     return GPU_MULHI(a, b);
 }
 
+GPU_FN float gpu_near_reciprocal(float x)
+{
+#ifdef __clang__
+    return __nvvm_rcp_approx_ftz_f(x);
+#else
+    float reciprocal;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(reciprocal) : "f"(x));
+    return reciprocal;
+#endif
+}
+
 GPU_FN float gpu_sqrtf(float x)
 {
     return GPU_SQRTF(x);
@@ -417,6 +437,16 @@ GPU_FN double gpu_fma(double a, double b, double c)
     return __builtin_fma(a, b, c);
 }
 
+GPU_FN float gpu_fmaxf(float a, float b)
+{
+    return __builtin_fmaxf(a, b);
+}
+
+GPU_FN float gpu_fminf(float a, float b)
+{
+    return __builtin_fminf(a, b);
+}
+
 GPU_FN int gpu_clz64(uint64_t x)
 {
 #ifdef __clang__
@@ -441,6 +471,10 @@ GPU_FN uint32_t gpu_popc32(uint32_t x)
 #define VG_SQRTF(x)      gpu_sqrtf(x)
 #define VG_FMAF(x, y, z) gpu_fmaf(x, y, z)
 #define VG_FMA(x, y, z)  gpu_fma(x, y, z)
+#define VG_FMAXF(x, y)   gpu_fmaxf(x, y)
+#define VG_FMINF(x, y)   gpu_fminf(x, y)
+
+#define VG_NEAR_RECIPROCALF(x) gpu_near_reciprocal(x)
 
 #ifndef GPU_DP2A /* where it is no instruction */
 GPU_FN int32_t gpu_dp2a(uint32_t a, uint32_t b, int32_t c, const int half)

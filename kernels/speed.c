@@ -459,20 +459,49 @@ GPU_FN float speed_sum_before(float value, SpeedChains *chains)
     return sum;
 }
 
+/* So many values are read together before they are added. */
+#define AHEAD 16
+
+GPU_FN void speed_read_ahead(const float *x, float values[AHEAD])
+{
+    GPU_UNROLL
+    for (int32_t k = 0; k < AHEAD; k++)
+        values[k] = x[k];
+}
+
 /* Cuts x[0..n) into chunks and estimates the sums at the cuts. */
 GPU_FN void speed_cut(const float *x, int32_t n, float carry, SpeedChains *chains)
 {
     const int32_t tid = (int32_t)gpu_tid(0), length = (n + BLOCK - 1) / BLOCK | 1; /* odd: threads read other banks */
     const int32_t first = tid * length < n ? tid * length : n, end = first + length < n ? first + length : n;
-    float sum = 0;
+    float sum = 0, values[AHEAD];
+    int32_t i = first;
 
-    for (int32_t i = first; i < end; i++)
+    GPU_ROLL
+    for (; i + AHEAD <= end; i += AHEAD) {
+        speed_read_ahead(x + i, values);
+        GPU_UNROLL
+        for (int32_t k = 0; k < AHEAD; k++)
+            sum += values[k];
+    }
+    for (; i < end; i++)
         sum += x[i];
     sum = carry + speed_sum_before(sum, chains);
 
     float largest = sum;
     int32_t place = first;
-    for (int32_t i = first; i < end; i++) {
+    GPU_ROLL
+    for (i = first; i + AHEAD <= end; i += AHEAD) {
+        speed_read_ahead(x + i, values);
+        GPU_UNROLL
+        for (int32_t k = 0; k < AHEAD; k++) {
+            const int larger = vg_speed_magnitude(sum) > vg_speed_magnitude(largest);
+            largest = larger ? sum : largest;
+            place = larger ? i + k : place;
+            sum += values[k];
+        }
+    }
+    for (; i < end; i++) {
         if (vg_speed_magnitude(sum) > vg_speed_magnitude(largest)) {
             largest = sum;
             place = i;
@@ -507,7 +536,19 @@ GPU_FN void speed_sum_chunk(const float *x, SpeedChains *chains)
     GPU_UNROLL
     for (int32_t s = 0; s < PER_THREAD; s++)
         sums[s] = speed_of_rank(map->first + start + s * PER_CHUNK);
-    for (int32_t i = chains->cuts[chunk]; i < end; i++) {
+    int32_t i = chains->cuts[chunk];
+    GPU_ROLL
+    for (; i + AHEAD <= end; i += AHEAD) {
+        float values[AHEAD];
+        speed_read_ahead(x + i, values);
+        GPU_UNROLL
+        for (int32_t k = 0; k < AHEAD; k++) {
+            GPU_UNROLL
+            for (int32_t s = 0; s < PER_THREAD; s++)
+                sums[s] += values[k];
+        }
+    }
+    for (; i < end; i++) {
         const float value = x[i];
         GPU_UNROLL
         for (int32_t s = 0; s < PER_THREAD; s++)
@@ -521,20 +562,23 @@ GPU_FN void speed_sum_chunk(const float *x, SpeedChains *chains)
 /* Follows the maps from `carry`, and moves each chunk's starts around the one that was found. By one thread. */
 GPU_FN void speed_follow(float carry, SpeedChains *chains)
 {
-    int32_t at = speed_rank(carry);
+    int32_t at = speed_rank(carry), first = chains->maps[0].first;
     int known = 1;
 
+    GPU_ROLL
     for (int32_t c = 0; c < CHUNKS; c++) {
         SpeedMap *const map = &chains->maps[c];
-        const int32_t s = at - map->first, nearest = s < 0 ? 0 : s < STARTS ? s : STARTS - 1;
+        const int32_t next_first = chains->maps[c + 1 < CHUNKS ? c + 1 : c].first;
+        const int32_t s = at - first, nearest = s < 0 ? 0 : s < STARTS ? s : STARTS - 1;
         int32_t end = map->ends[nearest];
-        if (s != nearest) {
-            const float shift = speed_of_rank(at) - speed_of_rank(map->first + nearest);
+        if (VG_RARELY(s != nearest)) {
+            const float shift = speed_of_rank(at) - speed_of_rank(first + nearest);
             end = speed_rank(speed_of_rank(end) + shift);
             known = 0;
         }
         map->first = at - START_BELOW;
         at = end;
+        first = next_first;
     }
     chains->end = at;
     chains->known = known;
@@ -589,55 +633,112 @@ typedef struct SpeedRows {
     int32_t pitch, width, n;
 } SpeedRows;
 
-/* A sample less its window's mean. */
-GPU_FN double speed_deviation(const SpeedRows *rows, int32_t p, int32_t x, int32_t y, double mean, const int shared)
+/* Where a window's sample (0, 0) is in rows. */
+GPU_FN int32_t speed_offset(const SpeedRows *rows, int32_t p)
 {
-    const int32_t at = (p / SIDE + y) * rows->pitch + p % SIDE + x;
-    return (double)(shared ? rows->samples[at] : gpu_loadf(rows->plane + (uint64_t)at * sizeof(float))) - mean;
+    return p / SIDE * rows->pitch + p % SIDE;
 }
 
-/* Adds the products whose columns belong to a lane. Four are loaded together. */
-GPU_FN double speed_add_lane(double sum, const SpeedRows *rows, const SpeedPair *pair, int32_t lane, const int shared)
+GPU_FN float speed_sample(const SpeedRows *rows, int32_t at, const int shared)
 {
-    enum { TOGETHER = 4, STEP = TOGETHER * VG_SPEED_LANES };
-    const int32_t whole = rows->width & ~15, end = lane < 8 && (rows->width & 8) ? whole + 8 : whole;
+    return shared ? rows->samples[at] : gpu_loadf(rows->plane + (uint64_t)at * sizeof(float));
+}
 
-    for (int32_t y = 0; y < rows->n; y++) {
-        int32_t x = lane;
-        GPU_ROLL
-        for (; x + STEP - VG_SPEED_LANES < end; x += STEP) {
-            double a[TOGETHER], b[TOGETHER];
-            GPU_UNROLL
-            for (int32_t k = 0; k < TOGETHER; k++) {
-                a[k] = speed_deviation(rows, pair->p, x + k * VG_SPEED_LANES, y, pair->mean_p, shared);
-                b[k] = speed_deviation(rows, pair->q, x + k * VG_SPEED_LANES, y, pair->mean_q, shared);
-            }
-            GPU_UNROLL
-            for (int32_t k = 0; k < TOGETHER; k++)
-                sum = vg_speed_add_product(sum, a[k], b[k]);
-        }
-        GPU_ROLL
-        for (; x < end; x += VG_SPEED_LANES)
-            sum = vg_speed_add_product(sum, speed_deviation(rows, pair->p, x, y, pair->mean_p, shared),
-                                       speed_deviation(rows, pair->q, x, y, pair->mean_q, shared));
+/* A sample less its window's mean. */
+GPU_FN double speed_deviation(float sample, double mean)
+{
+    return (double)sample - mean;
+}
+
+/* The most products of a row that are loaded together, while those before are added. */
+#define MOST_BATCH 8
+
+typedef struct SpeedBatch {
+    float p[MOST_BATCH], q[MOST_BATCH];
+    int32_t n; /* of this thread: may be none, or more than a batch has */
+} SpeedBatch;
+
+/* Samples at p and q and `step` apart. */
+GPU_FN SpeedBatch speed_load_batch(const SpeedRows *rows, int32_t p, int32_t q, int32_t n, const int step,
+                                   const int size, const int shared)
+{
+    SpeedBatch batch;
+
+    batch.n = n;
+    GPU_UNROLL
+    for (int32_t k = 0; k < size; k++) {
+        batch.p[k] = k < n ? speed_sample(rows, p + k * step, shared) : 0;
+        batch.q[k] = k < n ? speed_sample(rows, q + k * step, shared) : 0;
+    }
+    return batch;
+}
+
+/* Adds the products whose columns belong to a lane: rows are cut into batches of `size`. */
+GPU_FN double speed_add_lane(double sum, const SpeedRows *rows, const SpeedPair *pair, int32_t lane, const int size,
+                             const int shared)
+{
+    const int32_t whole = rows->width & ~15, end = lane < 8 && (rows->width & 8) ? whole + 8 : whole;
+    const int32_t in_row = (end - lane + VG_SPEED_LANES - 1) / VG_SPEED_LANES;
+    const int32_t batches = (rows->width / 8 * 8 + VG_SPEED_LANES * size - 1) / (VG_SPEED_LANES * size);
+    int32_t p = speed_offset(rows, pair->p) + lane, q = speed_offset(rows, pair->q) + lane, left = in_row, b = 0;
+    SpeedBatch batch = speed_load_batch(rows, p, q, left, VG_SPEED_LANES, size, shared);
+
+    GPU_ROLL
+    for (int32_t i = batches * rows->n; i > 0; i--) {
+        const int row_ends = ++b == batches;
+        const int32_t step = row_ends ? rows->pitch - (batches - 1) * VG_SPEED_LANES * size : VG_SPEED_LANES * size;
+        b = row_ends ? 0 : b;
+        p += step;
+        q += step;
+        left = i == 1 ? 0 : row_ends ? in_row : left - size;
+        const SpeedBatch next = speed_load_batch(rows, p, q, left, VG_SPEED_LANES, size, shared);
+        GPU_UNROLL
+        for (int32_t k = 0; k < size; k++)
+            if (k < batch.n)
+                sum = vg_speed_add_product(sum, speed_deviation(batch.p[k], pair->mean_p),
+                                           speed_deviation(batch.q[k], pair->mean_q));
+        batch = next;
     }
     return sum;
 }
 
-/* Adds the products of the last columns. */
+/* Adds the products of the last columns, of which there are seven at most. */
 GPU_FN double speed_add_tail(double sum, const SpeedRows *rows, const SpeedPair *pair, const int shared)
 {
-    for (int32_t y = 0; y < rows->n; y++)
-        for (int32_t x = rows->width & ~7; x < rows->width; x++)
-            sum = vg_speed_add_rounded(sum, speed_deviation(rows, pair->p, x, y, pair->mean_p, shared),
-                                       speed_deviation(rows, pair->q, x, y, pair->mean_q, shared));
+    const int32_t first = rows->width & ~7, n = rows->width - first;
+
+    for (int32_t y = 0; y < rows->n; y++) {
+        const int32_t at = y * rows->pitch + first;
+        const SpeedBatch batch = speed_load_batch(rows, at + speed_offset(rows, pair->p),
+                                                  at + speed_offset(rows, pair->q), n, 1, MOST_BATCH - 1, shared);
+        GPU_UNROLL
+        for (int32_t k = 0; k < MOST_BATCH - 1; k++)
+            if (k < n)
+                sum = vg_speed_add_rounded(sum, speed_deviation(batch.p[k], pair->mean_p),
+                                           speed_deviation(batch.q[k], pair->mean_q));
+    }
     return sum;
+}
+
+/* The products of all accumulators but the last one, or of that. Batches are as large as rows can be cut into evenly. */
+GPU_FN double speed_add_rows(double sum, const SpeedRows *rows, const SpeedPair *pair, int32_t lane, const int shared)
+{
+    const int32_t steps = (rows->width / 8 * 8 + VG_SPEED_LANES - 1) / VG_SPEED_LANES;
+    const int32_t batches = (steps + MOST_BATCH - 1) / MOST_BATCH;
+
+    if (lane == VG_SPEED_LANES)
+        return speed_add_tail(sum, rows, pair, shared);
+    if (!shared || steps > 7 * batches)
+        return speed_add_lane(sum, rows, pair, lane, 8, shared);
+    if (steps > 4 * batches)
+        return speed_add_lane(sum, rows, pair, lane, 7, shared);
+    return speed_add_lane(sum, rows, pair, lane, 4, shared);
 }
 
 /* Copies n floats, a multiple of four, from memory aligned to 16. Several vectors are under way at a time. */
 GPU_FN void speed_stage(uint64_t from, int32_t n, float *to)
 {
-    enum { TOGETHER = 4, STEP = TOGETHER * VG_SPEED_COVARIANCE_BLOCK };
+    enum { TOGETHER = 8, STEP = TOGETHER * VG_SPEED_COVARIANCE_BLOCK };
 
     for (int32_t first = (int32_t)gpu_tid(0); first < n / 4; first += STEP) {
         GpuWords vectors[TOGETHER] = { { { 0 } } };
@@ -701,8 +802,7 @@ GPU_FN void speed_covariance_block(const VgSpeedArgs *args, const int shared)
             gpu_barrier();
         }
         if (busy)
-            sum = lane < VG_SPEED_LANES ? speed_add_lane(sum, &rows, &pair, lane, shared)
-                                        : speed_add_tail(sum, &rows, &pair, shared);
+            sum = speed_add_rows(sum, &rows, &pair, lane, shared);
         if (shared)
             gpu_barrier();
     }
@@ -735,145 +835,271 @@ GPU_KERNEL(speed_covariances_wide, VgSpeedArgs, VG_SPEED_COVARIANCE_BLOCK)
 /* Words from row to row of matrices in shared memory: odd, so that neither rows nor columns collide. */
 #define PITCH 25
 
+/*
+ * Running sums of entries from some index on begin at the multiple of five at or below it, which is a constant of unrolled
+ * loops, so that loads are under way together. Terms before the index are +0 or -0, which leaves a running sum as it is.
+ */
+
 GPU_FN void speed_load_matrix(GPU_GLOBAL const VgSpeedStatistics *statistics, float *m)
 {
     for (uint32_t i = gpu_tid(0); i < N * N; i += BLOCK)
         m[i] = statistics->covariances[i];
 }
 
-/* Length of x[first..24], elements `step` apart. */
-GPU_FN float speed_length(const float *x, int32_t step, int32_t first)
+/* sum + the squares of values[from..24], of which those before `first` are left out. */
+GPU_FN float speed_add_squares(float sum, const float *values, int32_t first, const int from)
 {
-    float sum = 0;
-
-    for (int32_t i = first; i < N; i++)
-        sum += x[i * step] * x[i * step];
-    return VG_SQRTF(sum);
+    GPU_UNROLL
+    for (int32_t i = from; i < N; i++) {
+        const float value = i < from + SIDE + 1 && i < first ? 0 : values[i];
+        sum += value * value;
+    }
+    return sum;
 }
 
-/* Householder tridiagonalisation. m is symmetric, so that its rows do for columns. */
-GPU_FN void speed_tridiagonalise(float *m, float *d, float *e)
-{
-    GPU_SHARED float lengths[N], taus[N], v[N], u[N], w[N];
-    const int32_t tid = (int32_t)gpu_tid(0);
+/* Entries from row to row where rows are read as vectors of four: threads that read one each do not collide. */
+#define ROW 28
 
-    for (int32_t i = 0; i < N - 2; i++) {
-        const int32_t s = i + 1;
-        const float *const row = m + i * PITCH;
-        if (tid < N) {
-            const float length = speed_length(row, 1, s + 1);
-            float b = row[s], tau = 0, divisor = 1;
-            if (length != 0) {
-                const VgSpeedReflector r = vg_speed_reflector(row[s], length);
-                b = r.b;
-                tau = r.tau;
-                divisor = r.divisor;
-            }
-            v[tid] = tid < s ? 0 : tid == s ? 1 : row[tid] / divisor;
-            if (tid == 0) {
-                lengths[i] = length;
-                taus[i] = tau;
-                d[i] = row[i];
-                e[i] = b;
-            }
-        }
-        gpu_barrier();
-        if (lengths[i] == 0)
-            continue;
-        if (tid >= s && tid < N) {
-            float sum = 0;
-            for (int32_t c = s; c < N; c++)
-                sum = vg_speed_add_reflected(sum, taus[i], m[c * PITCH + tid], v[c]);
-            u[tid] = sum;
-        }
-        gpu_barrier();
-        if (tid >= s && tid < N) {
-            float g = 0;
-            for (int32_t r = s; r < N; r++)
-                g += u[r] * v[r];
-            w[tid] = u[tid] + vg_speed_half(taus[i], g) * v[tid];
-        }
-        gpu_barrier();
-        for (int32_t k = tid; k < N * N; k += BLOCK) {
-            const int32_t r = k / N, c = k % N;
-            if (r >= s && c >= s)
-                m[r * PITCH + c] = vg_speed_reflect(m[r * PITCH + c], v[r], w[r], v[c], w[c]);
-        }
-        gpu_barrier();
+/* Entries from..24 of a row, where `from` is a multiple of four. */
+GPU_FN void speed_load_row(const float *row, float x[ROW], const int from)
+{
+    GPU_UNROLL
+    for (int32_t c = from; c < N; c += 4) {
+        const GpuWords words = gpu_shared128(row + c);
+        GPU_UNROLL
+        for (int32_t k = 0; k < 4; k++)
+            x[c + k] = vg_bits_float(words.w[k]);
     }
+}
+
+/* What threads share while they reduce a matrix m: the tridiagonal matrix, and a reflection. */
+typedef struct SpeedReduction {
+    float *m, *d, *e, *v, *u, *w;
+    float *tau; /* 0: all that is to be cleared is 0 */
+} SpeedReduction;
+
+/* The reflection of row i: tau, and v. By the first N threads, all of which work out what is common. */
+GPU_FN void speed_find_reflector(const SpeedReduction *a, int32_t i, const int from)
+{
+    const int32_t tid = (int32_t)gpu_tid(0), s = i + 1;
+    const float *const row = a->m + i * ROW;
+    const float diagonal = row[i], beside = row[s], own = row[tid];
+    float x[ROW], sum = 0, divisor = 1;
+
+    speed_load_row(row, x, from);
+    GPU_UNROLL
+    for (int32_t c = from; c < N; c++)
+        sum += c > s ? x[c] * x[c] : 0;
+    const float length = VG_SQRTF(sum);
     if (tid == 0) {
-        d[N - 2] = m[(N - 2) * PITCH + N - 2];
-        d[N - 1] = m[(N - 1) * PITCH + N - 1];
-        e[N - 2] = m[(N - 2) * PITCH + N - 1];
+        a->d[i] = diagonal;
+        a->e[i] = beside;
+    }
+    if (length != 0) {
+        const VgSpeedReflector reflector = vg_speed_reflector(beside, length);
+        divisor = reflector.divisor;
+        if (tid == 0) {
+            a->e[i] = reflector.b;
+            *a->tau = reflector.tau;
+        }
+    } else if (tid == 0) {
+        *a->tau = 0;
+    }
+    a->v[tid] = tid < s ? 0 : tid == s ? 1 : own / divisor;
+}
+
+/* Step i of the tridiagonalisation, for `from` <= i + 1. m is symmetric, so that its rows do for columns. */
+GPU_FN void speed_reduce(const SpeedReduction *a, int32_t i, const int from)
+{
+    enum { ROWS = 9, EACH = (N + ROWS - 1) / ROWS }; /* rows that threads update together, and each of them */
+    const int32_t tid = (int32_t)gpu_tid(0), first_row = tid / N, column = tid % N, s = i + 1;
+    float x[ROW], v[ROW];
+
+    if (tid < N)
+        speed_find_reflector(a, i, from);
+    gpu_barrier();
+    const float tau = *a->tau;
+    if (tau == 0) {
+        gpu_barrier();
+        return;
+    }
+    if (tid < N) {
+        float sum = 0;
+        speed_load_row(a->m + tid * ROW, x, from);
+        speed_load_row(a->v, v, from);
+        GPU_UNROLL
+        for (int32_t c = from; c < N; c++)
+            sum = vg_speed_add_reflected(sum, tau, x[c], v[c]);
+        a->u[tid] = tid < s ? 0 : sum;
+    }
+    gpu_barrier();
+    if (tid < N) {
+        float g = 0;
+        speed_load_row(a->u, x, from);
+        GPU_UNROLL
+        for (int32_t r = from; r < N; r++)
+            g += x[r] * v[r];
+        a->w[tid] = a->u[tid] + vg_speed_half(tau, g) * a->v[tid];
+    }
+    gpu_barrier();
+    if (first_row < ROWS && column >= s) {
+        const float v_column = a->v[column], w_column = a->w[column];
+        float *const entries = a->m + first_row * ROW + column;
+        GPU_UNROLL
+        for (int32_t k = 0; k < EACH; k++) {
+            const int32_t r = first_row + k * ROWS;
+            if (r >= s && r < N)
+                entries[k * ROWS * ROW] =
+                    vg_speed_reflect(entries[k * ROWS * ROW], a->v[r], a->w[r], v_column, w_column);
+        }
+    }
+    gpu_barrier();
+}
+
+/* Householder tridiagonalisation of a matrix. */
+GPU_FN void speed_tridiagonalise(GPU_GLOBAL const VgSpeedStatistics *statistics, float *d, float *e)
+{
+    enum { HALF = 12 }; /* a loop for short sums: more of them do not pay for the code's way into the cache */
+    GPU_SHARED float m[N * ROW] __attribute__((aligned(16))), v[ROW] __attribute__((aligned(16))),
+        u[ROW] __attribute__((aligned(16))), w[N];
+    GPU_SHARED float tau;
+    SpeedReduction reduction;
+
+    reduction.m = m;
+    reduction.d = d;
+    reduction.e = e;
+    reduction.v = v;
+    reduction.u = u;
+    reduction.w = w;
+    reduction.tau = &tau;
+    for (int32_t i = (int32_t)gpu_tid(0); i < N * N; i += BLOCK)
+        m[i / N * ROW + i % N] = statistics->covariances[i];
+    gpu_barrier();
+    GPU_ROLL
+    for (int32_t i = 0; i < HALF - 1; i++)
+        speed_reduce(&reduction, i, 0);
+    GPU_ROLL
+    for (int32_t i = HALF - 1; i < N - 2; i++)
+        speed_reduce(&reduction, i, HALF);
+    if (gpu_tid(0) == 0) {
+        d[N - 2] = m[(N - 2) * ROW + N - 2];
+        d[N - 1] = m[(N - 1) * ROW + N - 1];
+        e[N - 2] = m[(N - 2) * ROW + N - 1];
     }
 }
 
-/* Stores off-diagonal i, as 0 if it is nothing beside its neighbours; returns its bit if it is not 0. */
-GPU_FN uint32_t speed_store_off_diagonal(float *e, int32_t i, float value, float before, float behind)
+/* Of the off-diagonals in `doubtful`, one bit each, stores 0 for those that are nothing. Returns the others. */
+GPU_FN uint32_t speed_deflate(const float *d, float *e, uint32_t doubtful)
 {
-    const float left = vg_speed_negligible(value, before, behind) ? 0 : value;
-    e[i] = left;
-    return left != 0 ? 1u << i : 0;
+    uint32_t left = 0;
+
+    while (doubtful) {
+        const int32_t i = 63 - gpu_clz64(doubtful);
+        const uint32_t bit = (uint32_t)1 << i;
+        if (vg_speed_negligible(e[i], d[i], d[i + 1]))
+            e[i] = 0;
+        left |= e[i] != 0 ? bit : 0;
+        doubtful &= ~bit;
+    }
+    return left;
+}
+
+/* A sweep on its way. Of rotation k is done what the next one begins with. */
+typedef struct SpeedSweep {
+    float *d, *e;
+    VgSpeedChase chase;
+    VgSpeedTurn turn;
+    int32_t k;
+    uint32_t doubtful, bit; /* bit k: e[k - 1] */
+    float before;           /* d[k - 1] */
+} SpeedSweep;
+
+/* The rest of rotation k. */
+GPU_FN void speed_finish_turn(SpeedSweep *sweep)
+{
+    const int32_t k = sweep->k;
+    const float gamma = sweep->d[k + 2], delta = sweep->e[k + 2];
+    const float merged = vg_speed_turned_off_diagonal(&sweep->turn), now = vg_speed_turned_diagonal(&sweep->turn);
+
+    sweep->chase.alpha = vg_speed_turned_alpha(&sweep->turn);
+    sweep->chase.gamma = gamma;
+    sweep->chase.delta = delta;
+    sweep->d[k] = now;
+    sweep->e[k - 1] = merged;
+    sweep->doubtful |= vg_speed_surely_counts(merged, sweep->before, now) ? 0 : sweep->bit;
+    sweep->bit <<= 1;
+    sweep->before = now;
+    sweep->k++;
 }
 
 /*
- * A sweep over first..last with the test for what is negligible, made as soon as both neighbours are final. Returns the
- * bits of off-diagonals that are not 0. Arrays are read two entries beyond the last: no result depends on what is there.
+ * A sweep over first..last. Returns the bits of its off-diagonals that are not 0, after the test for what is nothing. Arrays
+ * are read two entries beyond the last: no result depends on what is there. e[first - 1], which is 0 or in front of the
+ * array, is so again at the end.
  */
 GPU_FN uint32_t speed_sweep(float *d, float *e, int32_t first, int32_t last)
 {
     const float mu = vg_speed_shift(d[last - 1], d[last], e[last - 1], d[first], e[first]);
-    VgSpeedChase chase = vg_speed_chase(d[first], e[first], d[first + 1], e[first + 1], mu);
-    uint32_t left = 0;
-    float before = 0; /* d[k - 1] */
+    const uint32_t all = ((uint32_t)1 << last) - ((uint32_t)1 << first);
+    VgSpeedRotation rotation;
+    SpeedSweep sweep;
 
-    GPU_ROLL
-    for (int32_t k = first; k < last; k++) {
-        const float gamma = d[k + 2], delta = e[k + 2];
-        const VgSpeedRotation rotation = vg_speed_rotation(chase.phi, chase.psi);
-        const float merged = vg_speed_merged(chase, rotation);
-        const float now = vg_speed_rotate(&chase, rotation);
-        d[k] = now;
-        if (k > first)
-            left |= speed_store_off_diagonal(e, k - 1, merged, before, now);
-        before = now;
-        chase.gamma = gamma;
-        chase.delta = delta;
+    sweep.d = d;
+    sweep.e = e;
+    sweep.chase = vg_speed_chase(d[first], e[first], d[first + 1], e[first + 1], mu);
+    sweep.k = first;
+    sweep.doubtful = 0;
+    sweep.bit = (uint32_t)1 << first;
+    sweep.before = 0;
+    sweep.turn = vg_speed_turn(&sweep.chase, vg_speed_rotation(sweep.chase.phi, sweep.chase.psi));
+    while (sweep.k < last - 1) {
+        int valid = 1;
+        /* A loop of its own, which nothing interrupts but a number that quick rotations are not for. */
+        GPU_ROLL
+        while (sweep.k < last - 1) {
+            rotation = vg_speed_quick_rotation(sweep.chase.phi, sweep.chase.psi, &valid);
+            speed_finish_turn(&sweep);
+            if (VG_RARELY(!valid))
+                break;
+            sweep.turn = vg_speed_turn(&sweep.chase, rotation);
+        }
+        if (VG_RARELY(!valid))
+            sweep.turn = vg_speed_turn(&sweep.chase, vg_speed_plain_rotation(sweep.chase.phi, sweep.chase.psi));
     }
-    d[last] = chase.alpha;
-    return left | speed_store_off_diagonal(e, last - 1, chase.phi, before, chase.alpha);
+    speed_finish_turn(&sweep);
+    d[last] = sweep.chase.alpha;
+    e[first - 1] = 0;
+    /* The last one is mostly what a sweep clears. */
+    const int cleared = sweep.chase.phi == 0 || vg_speed_negligible(sweep.chase.phi, sweep.before, sweep.chase.alpha);
+    e[last - 1] = cleared ? 0 : sweep.chase.phi;
+    const uint32_t doubtful = sweep.doubtful >> 1 & all, left = all & ~doubtful & ~(cleared ? sweep.bit >> 1 : 0);
+    return doubtful ? left | speed_deflate(d, e, doubtful) : left;
 }
 
 /* Eigenvalues, in the order in which the sweeps leave them, of the tridiagonal matrix in d. By one thread. */
 GPU_FN void speed_diagonalise(float *d, float *e)
 {
-    uint32_t left = 0; /* bit i: e[i] is not 0 */
-    int32_t last = N - 1;
+    uint32_t left = speed_deflate(d, e, ((uint32_t)1 << (N - 1)) - 1); /* bit i: e[i] is not 0 */
 
-    for (int32_t i = 0; i < N - 1; i++)
-        left |= speed_store_off_diagonal(e, i, e[i], d[i], d[i + 1]);
-    for (int32_t sweeps = 0; sweeps < VG_SPEED_MOST_SWEEPS; sweeps++) {
-        last = 64 - gpu_clz64(left); /* behind the last one that is not 0 */
-        if (last == 0)
-            break;
+    for (int32_t sweeps = 0; left && sweeps < VG_SPEED_MOST_SWEEPS; sweeps++) {
+        const int32_t last = 64 - gpu_clz64(left); /* behind the last one that is not 0 */
         const uint32_t below = ((uint32_t)1 << last) - 1, zeros = ~left & below;
         const int32_t first = 64 - gpu_clz64(zeros);
         left = (left & (((uint32_t)1 << first) - 1)) | speed_sweep(d, e, first, last);
     }
 }
 
-GPU_FN void speed_eigenvalues(GPU_GLOBAL VgSpeedStatistics *statistics, float *m)
+GPU_FN void speed_eigenvalues(GPU_GLOBAL VgSpeedStatistics *statistics)
 {
-    GPU_SHARED float d[N + 2], e[N + 2];
+    GPU_SHARED float d[N + 2], with_margin[1 + N + 2];
+    float *const e = with_margin + 1;
     const uint32_t tid = gpu_tid(0);
 
-    speed_load_matrix(statistics, m);
     if (tid < N + 2) {
         d[tid] = 0;
         e[tid] = 0;
     }
-    gpu_barrier();
-    speed_tridiagonalise(m, d, e);
+    speed_tridiagonalise(statistics, d, e);
     gpu_barrier();
     if (tid < N)
         statistics->diagonal[tid] = d[tid];
@@ -893,72 +1119,76 @@ GPU_FN void speed_eigenvalues(GPU_GLOBAL VgSpeedStatistics *statistics, float *m
 
 /* ---- Variances ------------------------------------------------------------------------------------------------------ */
 
-/* The reflection of step k that clears column k of z: I - 2 u u^T, in rows and columns from k on. */
-GPU_FN void speed_make_reflection(const float *z, int32_t k, float *reflection)
+/* The unit vector u of the reflection I - 2 u u^T of step k, which clears column k of z; `from` <= k. */
+GPU_FN void speed_find_reflection(const float *z, int32_t k, float *u, const int from)
 {
-    GPU_SHARED float u[N];
     const int32_t tid = (int32_t)gpu_tid(0);
 
-    if (tid >= k && tid < N) {
-        const float pivot = vg_speed_qr_pivot(z[k * PITCH + k], speed_length(z + k, PITCH, k));
-        float sum = pivot * pivot;
-        for (int32_t i = k + 1; i < N; i++)
-            sum += z[i * PITCH + k] * z[i * PITCH + k];
-        u[tid] = (tid == k ? pivot : z[tid * PITCH + k]) / VG_SQRTF(sum);
-    }
-    gpu_barrier();
-    for (int32_t i = tid; i < N * N; i += BLOCK) {
-        const int32_t row = i / N, column = i % N;
-        if (row >= k && column >= k)
-            reflection[row * PITCH + column] = vg_speed_qr_entry(u[row], u[column], row == column);
-    }
-    gpu_barrier();
-}
-
-/* Rows from k on of a column of m, times the reflection: rows group, group + 5.. of this thread, kept in sums. */
-GPU_FN void speed_reflect_column(const float *reflection, int32_t k, int32_t group, const float *m, int32_t column,
-                                 float sums[SIDE])
-{
-    GPU_UNROLL
-    for (int32_t r = 0; r < SIDE; r++)
-        sums[r] = 0;
-    for (int32_t l = k; l < N; l++) {
-        const float factor = m[l * PITCH + column];
+    if (tid < N) {
+        float x[N];
         GPU_UNROLL
-        for (int32_t r = 0; r < SIDE; r++)
-            sums[r] = vg_speed_add_entry(sums[r], reflection[(SIDE * r + group) * PITCH + l], factor);
+        for (int32_t i = from; i < N; i++)
+            x[i] = z[i * PITCH + k];
+        const float length = VG_SQRTF(speed_add_squares(0, x, k, from));
+        const float pivot = vg_speed_qr_pivot(z[k * PITCH + k], length);
+        const float sum = speed_add_squares(pivot * pivot, x, k + 1, from);
+        const float value = tid == k ? pivot : z[tid * PITCH + k];
+        u[tid] = tid < k ? 0 : value / VG_SQRTF(sum);
     }
 }
 
 /*
- * K = Q^T R. Of z only what is left to be reduced is kept up. A thread has a column of z or of q, and every fifth row: the
- * rows before k, whose sums mean nothing, it does not store.
+ * Step k of the factorisation, for `from` <= k. Of z only what is left to be reduced is kept up. A thread has a column of z or
+ * of q, and every fifth row: the rows before k, whose sums mean nothing, it does not store.
  */
-GPU_FN void speed_factorise(float *z, float *q, float *reflection)
+GPU_FN void speed_factorise_step(float *z, float *q, float *u, int32_t k, const int from)
 {
     const int32_t tid = (int32_t)gpu_tid(0), group = tid / (2 * N), column = tid % N;
-    const int in_q = tid / N % 2;
+    const int in_q = tid / N % 2, busy = group < SIDE && (in_q || column > k);
     float *const m = in_q ? q : z;
+    float sums[SIDE], u_rows[SIDE];
 
-    for (int32_t i = tid; i < N * N; i += BLOCK) {
-        q[i] = i / N == i % N ? 1.0f : 0.0f;
-        reflection[i] = 0;
+    speed_find_reflection(z, k, u, from);
+    gpu_barrier();
+    if (busy) {
+        GPU_UNROLL
+        for (int32_t r = from / SIDE; r < SIDE; r++) {
+            sums[r] = 0;
+            u_rows[r] = u[SIDE * r + group];
+        }
+        GPU_UNROLL
+        for (int32_t l = from; l < N; l++) {
+            const float factor = m[l * PITCH + column], u_l = u[l];
+            GPU_UNROLL
+            for (int32_t r = from / SIDE; r < SIDE; r++) {
+                const int diagonal = r == l / SIDE && group == l % SIDE;
+                sums[r] = vg_speed_add_entry(sums[r], vg_speed_qr_entry(u_rows[r], u_l, diagonal), factor);
+            }
+        }
     }
     gpu_barrier();
-    for (int32_t k = 0; k < N - 1; k++) {
-        const int busy = group < SIDE && (in_q || column > k);
-        float sums[SIDE];
-        speed_make_reflection(z, k, reflection);
-        if (busy)
-            speed_reflect_column(reflection, k, group, m, column, sums);
-        gpu_barrier();
-        if (busy) {
-            GPU_UNROLL
-            for (int32_t r = 0; r < SIDE; r++)
-                if (SIDE * r + group >= k)
-                    m[(SIDE * r + group) * PITCH + column] = sums[r];
-        }
-        gpu_barrier();
+    if (busy) {
+        GPU_UNROLL
+        for (int32_t r = from / SIDE; r < SIDE; r++)
+            if (SIDE * r + group >= k)
+                m[(SIDE * r + group) * PITCH + column] = sums[r];
+    }
+    gpu_barrier();
+}
+
+/* K = Q^T R. */
+GPU_FN void speed_factorise(float *z, float *q)
+{
+    GPU_SHARED float u[N];
+
+    for (int32_t i = (int32_t)gpu_tid(0); i < N * N; i += BLOCK)
+        q[i] = i / N == i % N ? 1.0f : 0.0f;
+    gpu_barrier();
+    GPU_UNROLL
+    for (int32_t from = 0; from < N; from += SIDE) {
+        GPU_ROLL
+        for (int32_t k = from; k < from + SIDE && k < N - 1; k++)
+            speed_factorise_step(z, q, u, k, from);
     }
 }
 
@@ -968,45 +1198,53 @@ GPU_FN void speed_triangle(const float *q, const float *k, float *r)
     for (uint32_t i = gpu_tid(0); i < N * N; i += BLOCK) {
         const uint32_t row = i / N, column = i % N;
         float sum = 0;
+        GPU_UNROLL
         for (uint32_t l = 0; l < N; l++)
             sum = vg_speed_add_entry(sum, q[row * PITCH + l], k[l * PITCH + column]);
         r[row * PITCH + column] = sum;
     }
 }
 
-/* Variance of a block: its samples are y, and x = R^-1 Q y. x has a column for each thread. */
-GPU_FN float speed_variance(const float *q, const float *r, const float *y, float (*x)[BLOCK])
+/* Variance of a block: its samples are y, and x = R^-1 Q y. t has a column for each thread. */
+GPU_FN float speed_variance(const float *q, const float *r, const float *y, float (*t)[BLOCK])
 {
     const uint32_t tid = gpu_tid(0);
+    float x[N];
 
     GPU_ROLL
-    for (int32_t i = N - 1; i >= 0; i--) {
-        float t = 0;
+    for (int32_t i = 0; i < N; i++) {
+        float sum = 0;
         GPU_UNROLL
         for (int32_t j = 0; j < N; j++)
-            t = vg_speed_add_entry(t, q[i * PITCH + j], y[j]);
-        for (int32_t k = i + 1; k < N; k++)
-            t = vg_speed_substitute(t, x[k][tid], r[i * PITCH + k]);
-        x[i][tid] = t / r[i * PITCH + i];
+            sum = vg_speed_add_entry(sum, q[i * PITCH + j], y[j]);
+        t[i][tid] = sum;
     }
-    float s = vg_speed_variance_term(x[0][tid], y[0]);
+    GPU_UNROLL
+    for (int32_t i = N - 1; i >= 0; i--) {
+        float left = t[i][tid];
+        GPU_UNROLL
+        for (int32_t k = i + 1; k < N; k++)
+            left = vg_speed_substitute(left, x[k], r[i * PITCH + k]);
+        x[i] = left / r[i * PITCH + i];
+    }
+    float s = vg_speed_variance_term(x[0], y[0]);
     GPU_UNROLL
     for (int32_t p = 1; p < N; p++)
-        s += vg_speed_variance_term(x[p][tid], y[p]);
+        s += vg_speed_variance_term(x[p], y[p]);
     return s;
 }
 
 /* Variances of the blocks of a share, one for each thread; the first share also tells whether a pivot is too small. */
 GPU_FN void speed_variances(const VgSpeedArgs *args, uint32_t share, float *z)
 {
-    GPU_SHARED float q[N * PITCH], r[N * PITCH], x[N][BLOCK];
+    GPU_SHARED float q[N * PITCH], r[N * PITCH], t[N][BLOCK];
     const uint32_t picture = gpu_bid(1), tid = gpu_tid(0);
     GPU_GLOBAL VgSpeedStatistics *const statistics = speed_statistics(args, picture);
     const int32_t n_blocks = speed_n_blocks(&args->params), block = (int32_t)(share * BLOCK + tid);
     const int32_t across = vg_speed_blocks(vg_speed_decimated(args->params.scaled_width));
 
     speed_load_matrix(statistics, z);
-    speed_factorise(z, q, r);
+    speed_factorise(z, q);
     speed_load_matrix(statistics, z);
     gpu_barrier();
     speed_triangle(q, z, r);
@@ -1027,7 +1265,7 @@ GPU_FN void speed_variances(const VgSpeedArgs *args, uint32_t share, float *z)
     for (int32_t p = 0; p < N; p++)
         y[p] = gpu_loadf(corner + (uint64_t)((int64_t)(p / SIDE) * args->pitch + p % SIDE) * sizeof(float));
     GPU_GLOBAL float *const variances = (GPU_GLOBAL float *)args->variances + (uint64_t)picture * (uint64_t)n_blocks;
-    variances[block] = speed_variance(q, r, y, x);
+    variances[block] = speed_variance(q, r, y, t);
 }
 
 /*
@@ -1039,7 +1277,7 @@ GPU_KERNEL(speed_factors, VgSpeedArgs, BLOCK)
     GPU_SHARED float m[N * PITCH];
 
     if (gpu_bid(0) == 0)
-        speed_eigenvalues(speed_statistics(&args, gpu_bid(1)), m);
+        speed_eigenvalues(speed_statistics(&args, gpu_bid(1)));
     else
         speed_variances(&args, gpu_bid(0) - 1, m);
 }
@@ -1131,9 +1369,12 @@ GPU_KERNEL(speed_entropies, VgSpeedArgs, BLOCK)
 #undef N
 #undef SIDE
 #undef PITCH
+#undef ROW
+#undef MOST_BATCH
 #undef TAPS
 #undef REACH
 #undef CHUNKS
+#undef AHEAD
 #undef STARTS
 #undef PER_CHUNK
 #undef PER_THREAD

@@ -27,4 +27,18 @@
 #define VG_FMA(x, y, z)  fma(x, y, z)
 #endif
 
+/* The greater and the lesser of two numbers that are no NaNs. */
+#ifndef VG_FMAXF
+#define VG_FMAXF(x, y) ((x) > (y) ? (x) : (y))
+#define VG_FMINF(x, y) ((x) > (y) ? (y) : (x))
+#endif
+
+/* 1 / x with an error of at most one unit in the last place, where neither x nor that is subnormal. */
+#ifndef VG_NEAR_RECIPROCALF
+#define VG_NEAR_RECIPROCALF(x) (1.0f / (x))
+#endif
+
+/* A condition of an if that hardly ever holds. */
+#define VG_RARELY(condition) __builtin_expect(condition, 0)
+
 #endif

@@ -191,7 +191,7 @@ VG_FN int32_t vg_speed_offsets(int32_t method)
 
 VG_FN float vg_speed_magnitude(float x)
 {
-    return vg_bits_float(vg_float_bits(x) & 0x7fffffffu);
+    return __builtin_fabsf(x);
 }
 
 /** Bicubic weight of a sample at this distance, of either sign. */
@@ -294,16 +294,24 @@ VG_FN float vg_speed_reflect(float m, float v_r, float w_r, float v_c, float w_c
     return m - (w_r * v_c + v_r * w_c);
 }
 
-/** Whether an off-diagonal is nothing beside its neighbours on the diagonal. */
+/**
+ * Whether an off-diagonal is not nothing beside its neighbours on the diagonal, as far as binary32 tells, which it mostly does.
+ * What is more than the factor's rounded product is no less than the product itself, be it subnormal, as both are multiples of
+ * the least number.
+ */
+VG_FN int vg_speed_surely_counts(float off_diagonal, float before, float behind)
+{
+    return vg_speed_magnitude(off_diagonal) > 0x1.1p-20f * (vg_speed_magnitude(before) + vg_speed_magnitude(behind));
+}
+
+/** Whether it is nothing beside them. 2^-20 < VG_SPEED_EPSILON < 1.0625 * 2^-20. */
 VG_FN int vg_speed_negligible(float off_diagonal, float before, float behind)
 {
-    const float sum = vg_speed_magnitude(before) + vg_speed_magnitude(behind);
+    const float e = vg_speed_magnitude(off_diagonal), sum = vg_speed_magnitude(before) + vg_speed_magnitude(behind);
 
-    /* Mostly it is so large that binary32 will do: more than the factor's rounded product, hence no less than the product
-       itself, be it subnormal, as both are multiples of the least number. */
-    if (vg_speed_magnitude(off_diagonal) > 0x1.1p-20f * sum)
+    if (vg_speed_surely_counts(off_diagonal, before, behind))
         return 0;
-    return (double)vg_speed_magnitude(off_diagonal) < VG_SPEED_EPSILON * (double)sum;
+    return e < 0x1p-20f * sum || (double)e < VG_SPEED_EPSILON * (double)sum;
 }
 
 /**
@@ -323,54 +331,105 @@ VG_FN float vg_speed_shift(float d_before, float d_end, float e_end, float d_fir
     else
         mu = d_end - vg_speed_magnitude(t);
     const float sum = vg_speed_magnitude(d_first) + vg_speed_magnitude(e_first);
-    return VG_SPEED_EPSILON * (double)vg_speed_magnitude(mu) > (double)sum ? 0 : mu;
+    /* Mostly binary32 tells that it is not. */
+    if (VG_RARELY(vg_speed_magnitude(mu) > 0x1p19f * sum) &&
+        VG_SPEED_EPSILON * (double)vg_speed_magnitude(mu) > (double)sum)
+        return 0;
+    return mu;
 }
 
+/** (c, s) is (rho t, rho) if it is steep, else (rho, rho t). */
 typedef struct VgSpeedRotation {
     float c, s;
+    float rho, rho_t;
+    int steep;
 } VgSpeedRotation;
 
-/**
- * 1 / sqrt(v) with an error of at most 2^-23.7 for 1 <= v <= 2: a polynomial, which is within 2^-13.5, and a step of Newton's.
- * The same bits on every machine, which instructions for it do not give.
- */
+/** 1 / sqrt(v) within 2^-13.5 for 1 <= v <= 2. The same bits on every machine, which instructions for it do not give. */
 VG_FN float vg_speed_near_rsqrt(float v)
 {
     const float v2 = v * v, upper = VG_FMAF(-0x1.8814cp-2f, v, 0x1.3018c2p+0f);
     const float lower = VG_FMAF(-0x1.ebeb02p+0f, v, 0x1.088c9ap+1f);
-    const float y = VG_FMAF(VG_FMAF(0x1.97165cp-5f, v2, upper), v2, lower);
-    const float rest = VG_FMAF(-(0.5f * v) * y, y, 0.5f);
-    return VG_FMAF(y, rest, y);
+    return VG_FMAF(VG_FMAF(0x1.97165cp-5f, v2, upper), v2, lower);
 }
 
 /**
- * 1 / sqrt(v) rounded once, for v = 1 + t t with |t| <= 1. Compared with the quotient in binary64 for each of the 8388609
- * v from 1 to 2.
+ * 1 / sqrt(v) rounded once, for v = 1 + t t with |t| <= 1, from vg_speed_near_rsqrt() of v or of a number up to 16 units in
+ * the last place away. Compared with the quotient in binary64 for each of the 8388609 v from 1 to 2, and each such number.
  */
-VG_FN float vg_speed_rsqrt(float v)
+VG_FN float vg_speed_rsqrt(float v, float near)
 {
-    const float y = vg_speed_near_rsqrt(v);
+    const float near_rest = VG_FMAF(-(v * (0.5f * near)), near, 0.5f);
+    const float y = VG_FMAF(near, near_rest, near); /* within 2^-23.7 */
     const float high = v * y;
     const float low = VG_FMAF(v, y, -high);
     const float rest = VG_FMAF(-low, y, VG_FMAF(-high, y, 1.0f));
     return VG_FMAF(0.5f * y, rest, y);
 }
 
-/** The rotation that turns (phi, psi) into (c phi - s psi, 0). */
-VG_FN VgSpeedRotation vg_speed_rotation(float phi, float psi)
+/** Whether vg_speed_quotient() is for these. */
+VG_FN int vg_speed_has_quotient(float n, float d)
+{
+    return n > 0x1p-60f && d < 0x1p60f && (vg_float_bits(d) & 0x7fffff) < 0x7ffffa;
+}
+
+/**
+ * n / d rounded once, for 2^-60 < n <= d < 2^60, from 1 / d with an error of at most one unit in the last place, where d is
+ * none of the six mantissas below a power of two.
+ *
+ * A step of Newton's makes of each such reciprocal the nearest number, but for 29 mantissas. From the nearest number a
+ * quotient q comes out that is less than 1.5 units away. If it is less than one away, the correction rounds correctly
+ * (Markstein: Computation of elementary functions on the IBM RISC System/6000 processor, 1990, theorem on division). Else
+ * the rest is wrong by one in its last place at most, which matters only where n / d is within 2^-22 units of halfway between
+ * two numbers; then q is half a unit away, or more than 1.5 - 2^-22 units, for which n is one of the last mantissas below a
+ * power of two. tests/test_speed.c tries those and the 29 in full.
+ */
+VG_FN float vg_speed_quotient(float n, float d, float near)
+{
+    const float reciprocal = VG_FMAF(near, VG_FMAF(-d, near, 1.0f), near);
+    const float q = n * reciprocal;
+    return VG_FMAF(reciprocal, VG_FMAF(-d, q, n), q);
+}
+
+VG_FN VgSpeedRotation vg_speed_rotation_by(float t, float rho, int steep)
 {
     VgSpeedRotation r;
-    r.c = 1;
-    r.s = 0;
-    if (psi == 0)
-        return r;
-    const int steep = vg_speed_magnitude(psi) > vg_speed_magnitude(phi);
-    const float upper = steep ? phi : psi, below = steep ? psi : phi; /* chosen first: one division */
-    const float t = -upper / below;
-    const float rho = vg_speed_rsqrt(1 + t * t);
-    r.c = steep ? rho * t : rho;
-    r.s = steep ? rho : rho * t;
+    r.rho = rho;
+    r.rho_t = rho * t;
+    r.steep = steep;
+    r.c = steep ? r.rho_t : rho;
+    r.s = steep ? rho : r.rho_t;
     return r;
+}
+
+/** The rotation that turns (phi, psi) into (c phi - s psi, 0), of any numbers. */
+VG_FN VgSpeedRotation vg_speed_plain_rotation(float phi, float psi)
+{
+    const int steep = vg_speed_magnitude(psi) > vg_speed_magnitude(phi);
+    const float t = psi == 0 ? 0 : -(steep ? phi : psi) / (steep ? psi : phi), v = 1 + t * t;
+    return vg_speed_rotation_by(t, vg_speed_rsqrt(v, vg_speed_near_rsqrt(v)), steep);
+}
+
+/** The same of numbers that vg_speed_has_quotient() is true of; it tells whether that is so. */
+VG_FN VgSpeedRotation vg_speed_quick_rotation(float phi, float psi, int *valid)
+{
+    const float x = vg_speed_magnitude(phi), y = vg_speed_magnitude(psi);
+    const float d = VG_FMAXF(x, y), n = VG_FMINF(x, y);
+    const float near = VG_NEAR_RECIPROCALF(d), near_t = n * near;
+    const uint32_t sign = (vg_float_bits(phi) ^ ~vg_float_bits(psi)) & 0x80000000u;
+
+    /* The root is begun before t is known to the last bit. */
+    const float near_rho = vg_speed_near_rsqrt(VG_FMAF(near_t, near_t, 1.0f));
+    const float t = vg_speed_quotient(n, d, near);
+    *valid = vg_speed_has_quotient(n, d);
+    return vg_speed_rotation_by(vg_bits_float(vg_float_bits(t) | sign), vg_speed_rsqrt(1 + t * t, near_rho), y > x);
+}
+
+VG_FN VgSpeedRotation vg_speed_rotation(float phi, float psi)
+{
+    int valid;
+    const VgSpeedRotation rotation = vg_speed_quick_rotation(phi, psi, &valid);
+    return valid ? rotation : vg_speed_plain_rotation(phi, psi);
 }
 
 /**
@@ -395,23 +454,54 @@ VG_FN VgSpeedChase vg_speed_chase(float d_first, float e_first, float d_second, 
     return chase;
 }
 
-/** The off-diagonal before row k after the rotation. */
-VG_FN float vg_speed_merged(VgSpeedChase chase, VgSpeedRotation r)
+/** What is left of a rotation once the next one may begin. */
+typedef struct VgSpeedTurn {
+    VgSpeedChase chase; /* before the rotation */
+    VgSpeedRotation rotation;
+    float u3, u4;
+} VgSpeedTurn;
+
+/**
+ * Rotates rows and columns k and k + 1, as far as the next rotation begins with it: phi, psi and beta. The rest is
+ * vg_speed_turned_alpha(), with which the caller sets alpha, and vg_speed_turned_diagonal(); gamma and delta then are those of
+ * the next row.
+ *   u1 = c alpha - s beta, u2 = s gamma - c beta, u3 = s alpha + c beta, u4 = s beta + c gamma
+ *   d = c u1 + s u2, phi' = c u3 - s u4, alpha' = s u3 + c u4
+ * The path from rotation to rotation is through phi: what is needed for it is chosen by steepness before rho is known.
+ */
+VG_FN VgSpeedTurn vg_speed_turn(VgSpeedChase *chase, VgSpeedRotation r)
 {
-    return r.c * chase.phi - r.s * chase.psi;
+    const float by_rho = r.steep ? chase->alpha : chase->gamma, by_rho_t = r.steep ? chase->gamma : chase->alpha;
+    const float v = r.rho * by_rho + r.rho_t * chase->beta;   /* steep: u3, else u4 */
+    const float w = r.rho * chase->beta + r.rho_t * by_rho_t; /* steep: u4, else u3 */
+    VgSpeedTurn turn;
+    turn.chase = *chase;
+    turn.rotation = r;
+    turn.u3 = r.steep ? v : w;
+    turn.u4 = r.steep ? w : v;
+    chase->phi = (r.steep ? r.rho_t : -r.rho_t) * v - (r.steep ? r.rho : -r.rho) * w;
+    chase->psi = -r.s * chase->delta;
+    chase->beta = r.c * chase->delta;
+    return turn;
 }
 
-/** Rotates rows and columns k and k + 1 and gives d_k; the caller then sets gamma and delta to those of the next row. */
-VG_FN float vg_speed_rotate(VgSpeedChase *chase, VgSpeedRotation r)
+VG_FN float vg_speed_turned_alpha(const VgSpeedTurn *turn)
 {
-    const float c = r.c, s = r.s;
-    const float u1 = c * chase->alpha - s * chase->beta, u2 = s * chase->gamma - c * chase->beta;
-    const float u3 = s * chase->alpha + c * chase->beta, u4 = s * chase->beta + c * chase->gamma;
-    chase->phi = c * u3 - s * u4;
-    chase->alpha = s * u3 + c * u4;
-    chase->psi = -s * chase->delta;
-    chase->beta = c * chase->delta;
+    return turn->rotation.s * turn->u3 + turn->rotation.c * turn->u4;
+}
+
+/** d_k. */
+VG_FN float vg_speed_turned_diagonal(const VgSpeedTurn *turn)
+{
+    const float c = turn->rotation.c, s = turn->rotation.s;
+    const float u1 = c * turn->chase.alpha - s * turn->chase.beta, u2 = s * turn->chase.gamma - c * turn->chase.beta;
     return c * u1 + s * u2;
+}
+
+/** The off-diagonal before row k. */
+VG_FN float vg_speed_turned_off_diagonal(const VgSpeedTurn *turn)
+{
+    return turn->rotation.c * turn->chase.phi - turn->rotation.s * turn->chase.psi;
 }
 
 /** Whether an eigenvalue, or a pivot's magnitude, makes the matrix singular. */

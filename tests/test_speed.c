@@ -594,14 +594,120 @@ static int every_log2(void)
 
 /* ---- Arithmetic --------------------------------------------------------------------------------------------------- */
 
+/* Units in the last place that an approximation is off at most. */
+enum { NEAR_UNITS = 16 };
+
 static void every_rsqrt(void **state)
 {
     (void)state;
+#ifdef __SANITIZE_ADDRESS__
+    const int step = NEAR_UNITS;
+#else
+    const int step = 1;
+#endif
     for (uint32_t bits = 0x3f800000u; bits <= 0x40000000u; bits++) {
-        const float v = vg_bits_float(bits);
-        if (vg_speed_rsqrt(v) != (float)(1 / sqrt((double)v)))
-            fail_msg("1 / sqrt(%a) is %a", (double)v, (double)vg_speed_rsqrt(v));
+        const float v = vg_bits_float(bits), expected = (float)(1 / sqrt((double)v));
+        for (int off = -NEAR_UNITS; off <= NEAR_UNITS; off += step) {
+            const float root = vg_speed_rsqrt(v, vg_speed_near_rsqrt(vg_bits_float(bits + (uint32_t)off)));
+            if (root != expected)
+                fail_msg("1 / sqrt(%a) is %a with %d units off", (double)v, (double)root, off);
+        }
     }
+}
+
+static float unit_quotient(uint32_t n, uint32_t d, float near)
+{
+    return vg_speed_quotient(vg_bits_float(0x3f800000u | n), vg_bits_float(0x3f800000u | d), near);
+}
+
+static void all_quotients_of(uint32_t d, float near)
+{
+    for (uint32_t n = 0; n < 1u << 23; n++)
+        if (unit_quotient(n, d, near) != vg_bits_float(0x3f800000u | n) / vg_bits_float(0x3f800000u | d))
+            fail_msg("quotient of mantissas %06x and %06x from %a", n, d, (double)near);
+}
+
+/*
+ * What vg_speed_quotient() says of reciprocals that are not the nearest numbers after a step of Newton's, and of the last
+ * numerators; and a sample of all others. The exponents do not matter.
+ */
+static void every_reciprocal(void **state)
+{
+    enum { LAST_NUMERATORS = 16 };
+    unsigned not_nearest = 0;
+    uint64_t random = 1;
+    (void)state;
+
+    for (uint32_t d = 0; d < 1u << 23; d++) {
+        const float x = vg_bits_float(0x3f800000u | d), nearest = 1 / x;
+        if (!vg_speed_has_quotient(1, x))
+            continue;
+        for (int off = -1; off <= 1; off++) {
+            const float near = vg_bits_float(vg_float_bits(nearest) + (uint32_t)off);
+            if (fmaf(near, fmaf(-x, near, 1), near) == nearest)
+                continue;
+            not_nearest++;
+            all_quotients_of(d, near);
+        }
+        for (uint32_t n = (1u << 23) - LAST_NUMERATORS; n < 1u << 23; n++)
+            if (unit_quotient(n, d, nearest) != vg_bits_float(0x3f800000u | n) / x)
+                fail_msg("quotient of mantissas %06x and %06x", n, d);
+        random = random * 6364136223846793005u + 1442695040888963407u;
+        const uint32_t n = (uint32_t)(random >> 41);
+        if (unit_quotient(n, d, nearest) != vg_bits_float(0x3f800000u | n) / x)
+            fail_msg("quotient of mantissas %06x and %06x", n, d);
+    }
+    assert_int_equal(not_nearest, 29);
+}
+
+/* Quick and plain rotations are the same in all bits. */
+static void rotations_agree(void **state)
+{
+    uint64_t random = 1;
+    unsigned valid_ones = 0;
+    (void)state;
+
+    for (int i = 0; i < 2000000; i++) {
+        uint32_t bits[2];
+        for (int k = 0; k < 2; k++) {
+            random = random * 6364136223846793005u + 1442695040888963407u;
+            bits[k] = (uint32_t)(random >> 33) % (140u << 23) + (57u << 23) + (uint32_t)(random >> 32 << 31);
+        }
+        bits[1] = i % 4 ? (bits[0] & 0x7f800000u) + ((uint32_t)(i % 7) << 22) + bits[1] % (1u << 24) : bits[1];
+        int valid;
+        const float phi = vg_bits_float(bits[0]), psi = vg_bits_float(bits[1]);
+        const VgSpeedRotation quick = vg_speed_quick_rotation(phi, psi, &valid);
+        const VgSpeedRotation plain = vg_speed_plain_rotation(phi, psi);
+        if (!valid)
+            continue;
+        valid_ones++;
+        assert_int_equal(vg_float_bits(quick.c), vg_float_bits(plain.c));
+        assert_int_equal(vg_float_bits(quick.s), vg_float_bits(plain.s));
+    }
+    assert_true(valid_ones > 1000000);
+}
+
+/* What binary32 decides of off-diagonals is what the product in binary64 says, on both sides of the limit. */
+static void negligible_ones(void **state)
+{
+    uint64_t random = 1;
+    unsigned negligible = 0;
+    (void)state;
+
+    for (int i = 0; i < 4000000; i++) {
+        random = random * 6364136223846793005u + 1442695040888963407u;
+        const float sum = vg_bits_float((uint32_t)(random >> 33) % (200u << 23)), e = sum * 1e-6f;
+        const uint32_t bits = vg_float_bits(e) + (uint32_t)(random >> 20 & 0x3fffff) - (i % 2 ? 0x200000u : 2u);
+        const float off_diagonal =
+            i % 3 ? vg_bits_float(bits & 0x7fffffffu) : vg_bits_float(vg_float_bits(e) + (uint32_t)(i % 5));
+        const int expected = (double)fabsf(off_diagonal) < 1e-6 * (double)(fabsf(sum) + 0);
+        if (off_diagonal != off_diagonal || isinf(off_diagonal))
+            continue;
+        negligible += (unsigned)expected;
+        if (vg_speed_negligible(i % 7 ? off_diagonal : -off_diagonal, i % 11 ? sum : -sum, 0) != expected)
+            fail_msg("%a beside %a", (double)off_diagonal, (double)sum);
+    }
+    assert_in_range(negligible, 400000, 3600000);
 }
 
 /* The fused form of positions against the one in binary64, for the ratios of common factors and odd ones. */
@@ -937,6 +1043,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(special_logarithms),
         cmocka_unit_test(dense_log2),
         cmocka_unit_test(every_rsqrt),
+        cmocka_unit_test(every_reciprocal),
+        cmocka_unit_test(rotations_agree),
+        cmocka_unit_test(negligible_ones),
         cmocka_unit_test(positions_round_once),
         cmocka_unit_test(samples_are_exact),
         cmocka_unit_test(columns_have_lanes),

@@ -175,6 +175,28 @@ GPU_FN double gpu_fma(double a, double b, double c)
     return __builtin_fma(a, b, c);
 }
 
+/** As far off as it may be, in either direction. */
+GPU_FN float gpu_near_reciprocal(float x)
+{
+    const float reciprocal = 1 / x;
+    uint32_t bits;
+
+    memcpy(&bits, &x, sizeof(bits));
+    return (bits >> 2) % 3 == 0   ? __builtin_nextafterf(reciprocal, 0)
+           : (bits >> 2) % 3 == 1 ? __builtin_nextafterf(reciprocal, 2 * reciprocal)
+                                  : reciprocal;
+}
+
+GPU_FN float gpu_fmaxf(float a, float b)
+{
+    return a > b ? a : b;
+}
+
+GPU_FN float gpu_fminf(float a, float b)
+{
+    return a > b ? b : a;
+}
+
 GPU_FN float gpu_sqrtf(float x)
 {
     return __builtin_sqrtf(x);
