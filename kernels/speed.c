@@ -460,7 +460,7 @@ GPU_FN float speed_sum_before(float value, SpeedChains *chains)
 }
 
 /* So many values are read together before they are added. */
-#define AHEAD 16
+#define AHEAD 8
 
 GPU_FN void speed_read_ahead(const float *x, float values[AHEAD])
 {
