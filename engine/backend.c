@@ -91,10 +91,11 @@ static int check_memory(const VgScorerConfig *config, const VgLog *log)
         return -EINVAL;
     }
     if (!vg_backend_built_in(devices[memory].kind)) {
-        vg_log(log, VG_LOG_ERROR,
-               "pictures are in %s memory, but this library was built without %s: download them first, or build it with "
-               "%s",
-               name, name, devices[memory].compiler);
+        vg_log(
+            log, VG_LOG_ERROR,
+            "pictures are in %s memory, but this library was built without %s: download them first, or build it with "
+            "%s",
+            name, name, devices[memory].compiler);
         return -ENOSYS;
     }
     if (memory == VG_MEMORY_CUDA && !config->device_context) {

@@ -138,7 +138,8 @@ static int open_library(HipDevice *d, const VgLog *log)
     if (d->library)
         return 0;
     vg_log(log, VG_LOG_ERROR,
-           "AMD's HIP runtime cannot be opened (%s; .so.6, .so.5 and .so neither): install ROCm's HIP runtime, or score on "
+           "AMD's HIP runtime cannot be opened (%s; .so.6, .so.5 and .so neither): install ROCm's HIP runtime, or "
+           "score on "
            "the CPU",
            why);
     return -ENODEV;
@@ -263,8 +264,8 @@ static int hip_enter(VgDevice *device)
 static void hip_leave(VgDevice *device)
 {
     HipDevice *d = hip(device);
-    if (!--d->entered)
-        (void)d->runtime.hipSetDevice(d->previous);
+    if (!--d->entered && d->runtime.hipSetDevice(d->previous))
+        (void)d->runtime.hipSetDevice(d->previous); /* the first try may have told the failure of earlier work */
 }
 
 static void hip_error_text(VgDevice *device, int native, const char **name, const char **text)
@@ -464,9 +465,10 @@ static void explain_missing(HipDevice *d)
     for (const VgHipImage *i = vg_images_hip; i->target && used < sizeof(targets); i++)
         used += (size_t)snprintf(targets + used, sizeof(targets) - used, "%s%s", used ? ", " : "", i->target);
     const char *arch = d->arch[0] ? d->arch : "the device's architecture (rocminfo tells it)";
-    snprintf(d->head.remedy, sizeof(d->head.remedy),
-             ". The library has kernels for %s: build it for %s, too (meson's option gpu_hip_targets), or score on the CPU",
-             targets, arch);
+    snprintf(
+        d->head.remedy, sizeof(d->head.remedy),
+        ". The library has kernels for %s: build it for %s, too (meson's option gpu_hip_targets), or score on the CPU",
+        targets, arch);
 }
 
 /* The image for the device's architecture or, where that is unknown, the first one that the runtime takes. */

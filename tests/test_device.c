@@ -680,7 +680,6 @@ static void images_are_tried_in_turn(void **state)
     assert_true(vg_backend_built_in(VG_BACKEND_CUDA));
     assert_true(vg_backend_built_in(VG_BACKEND_AUTO));
     assert_true(vg_backend_built_in(VG_BACKEND_CPU));
-    assert_false(vg_backend_built_in(VG_BACKEND_HIP));
     VgDevice *d = opened(NULL, NULL);
     VgModule module;
     OK(t->module_load(d, &test_log, &module));

@@ -144,7 +144,7 @@ hipError_t hs_enter(const char *name)
         if (ends_device(err))
             hs.lost = err;
     }
-    if (hs.lost)
+    if (hs.lost && strcmp(name, "hipSetDevice") && strcmp(name, "hipGetDevice")) /* which ask no device */
         err = hs.lost;
     pthread_mutex_unlock(&mutex);
     return (hipError_t)err;
