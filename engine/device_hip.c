@@ -117,7 +117,7 @@ static int look_up(HipDevice *d, void *function, const char *name, const VgLog *
     *(void **)function = dlsym(d->library, name);
     if (*(void **)function)
         return 0;
-    vg_log(log, VG_LOG_ERROR, "%s has no function %s: install AMD's ROCm 5 or later (its HIP runtime)", d->library_name,
+    vg_log(log, VG_LOG_ERROR, "%s has no function %s: install the HIP runtime of ROCm 5 or later", d->library_name,
            name);
     return -ENODEV;
 }
@@ -138,9 +138,7 @@ static int open_library(HipDevice *d, const VgLog *log)
     if (d->library)
         return 0;
     vg_log(log, VG_LOG_ERROR,
-           "AMD's HIP runtime cannot be opened (%s; .so.6, .so.5 and .so neither): install ROCm's HIP runtime, or "
-           "score on "
-           "the CPU",
+           "ROCm's HIP runtime cannot be opened (%s; .so.6, .so.5 and .so neither): install it, or score on the CPU",
            why);
     return -ENODEV;
 }
@@ -160,7 +158,11 @@ static int open_runtime(HipDevice *d, const VgLog *log)
     if (!err)
         err = HIP(d, hipRuntimeGetVersion, &version);
     d->head.driver = (unsigned)version;
-    return err ? vg_device_report(&d->head, log, err, "AMD's HIP runtime does not start") : 0;
+    if (err == -ENODEV)
+        snprintf(d->head.remedy, sizeof(d->head.remedy),
+                 ". Make sure that the amdgpu driver is loaded and that this user and container may open /dev/kfd and "
+                 "/dev/dri/renderD* (groups render and video)");
+    return err ? vg_device_report(&d->head, log, err, "ROCm's HIP runtime does not start") : 0;
 }
 
 /* Name and PCI id of device `index`. */
@@ -464,18 +466,18 @@ static void explain_missing(HipDevice *d)
     size_t used = 0;
     for (const VgHipImage *i = vg_images_hip; i->target && used < sizeof(targets); i++)
         used += (size_t)snprintf(targets + used, sizeof(targets) - used, "%s%s", used ? ", " : "", i->target);
-    const char *arch = d->arch[0] ? d->arch : "the device's architecture (rocminfo tells it)";
     snprintf(
         d->head.remedy, sizeof(d->head.remedy),
-        ". The library has kernels for %s: build it for %s, too (meson's option gpu_hip_targets), or score on the CPU",
-        targets, arch);
+        ": there are no kernels for %s, only for %s. Build the library with it in meson's option gpu_hip_targets, or "
+        "score on the CPU",
+        d->arch[0] ? d->arch : "this GPU's architecture, which rocminfo tells", targets);
 }
 
 /* The image for the device's architecture or, where that is unknown, the first one that the runtime takes. */
 static int load_fitting(HipDevice *d, HipModule *module, const VgLog *log)
 {
     int err = -ENOEXEC;
-    (void)result(d, d->arch[0] ? d->arch : "hipModuleLoadData", hipErrorNoBinaryForGpu);
+    (void)result(d, "hipModuleLoadData", hipErrorNoBinaryForGpu); /* what it would say if it were given another one's */
     for (const VgHipImage *i = vg_images_hip; err == -ENOEXEC && i->target; i++) {
         if (d->arch[0] && strcmp(i->target, d->arch))
             continue;

@@ -2,12 +2,13 @@
  * Copyright (c) 2026 the vmaf_gpu authors
  * SPDX-License-Identifier: BSD-2-Clause
  *
- * open_device [DEVICE]: opens a CUDA device, loads the kernels, begins to record a graph, and prints what the library
+ * open_device [DEVICE]: opens a CUDA device (with the variable OPEN_HIP set, a HIP one), loads the kernels, begins to record a graph, and prints what the library
  * has to say and the error of each step. A program of its own, so that LD_LIBRARY_PATH decides which driver it finds.
  */
 #include "engine/device.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 static void print(void *opaque, VgLogLevel level, const char *message)
 {
@@ -18,8 +19,10 @@ static void print(void *opaque, VgLogLevel level, const char *message)
 int main(int argc, char **argv)
 {
     const VgLog log = { print, NULL };
-    const VgDeviceTable *t = &vg_table_cuda;
+    const VgDeviceTable *t = vg_device_table(getenv("OPEN_HIP") ? VG_BACKEND_HIP : VG_BACKEND_CUDA);
     VgDevice *d;
+    if (!t)
+        return 2; /* not built in */
     int err = t->open(&d, &(VgDeviceChoice){ .which = argc > 1 ? argv[1] : NULL }, &log);
     printf("open %d\n", err);
     if (err)

@@ -78,9 +78,18 @@ HS_API hipError_t hipStreamBeginCapture(hipStream_t stream, hipStreamCaptureMode
     HS_CALL(hs_driver.cuStreamBeginCapture_v2((CUstream)stream, (int)mode));
 }
 
+/* The capture ends whatever happens. */
 HS_API hipError_t hipStreamEndCapture(hipStream_t stream, hipGraph_t *graph)
 {
-    HS_CALL(hs_driver.cuStreamEndCapture((CUstream)stream, (CUgraph *)graph));
+    CUgraph recorded = NULL;
+    int entered, err = (int)hs_enter_device(__func__, &entered), own = 0;
+    if (entered)
+        own = (int)hs_driver.cuStreamEndCapture((CUstream)stream, &recorded);
+    if (!err)
+        *graph = (hipGraph_t)recorded;
+    else if (recorded)
+        (void)hs_driver.cuGraphDestroy(recorded);
+    return hs_leave_device(err ? err : own, entered);
 }
 
 HS_API hipError_t hipStreamIsCapturing(hipStream_t stream, int *status)
