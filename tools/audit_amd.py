@@ -16,7 +16,7 @@ import re
 FMAS_OF_DIVISION = 5
 FMAS_OF_SQUARE_ROOT = 2
 
-Kernel = collections.namedtuple("Kernel", "name operations descriptor comments")
+Kernel = collections.namedtuple("Kernel", "name operations descriptor")
 
 
 def kernels_of(assembly):
@@ -28,12 +28,10 @@ def kernels_of(assembly):
                 operation = re.match(r"\s+([a-z]+_[a-z0-9_]+)", part)
                 if operation:
                     operations.append((operation.group(1), line.strip()))
-        rest = assembly[found.end():].split("\n; -- End function", 1)[0]
         block = re.search(rf"\.amdhsa_kernel {found.group(1)}\n(.*?)\.end_amdhsa_kernel", assembly, re.S)
         if block:
             descriptor = {name: int(value) for name, value in re.findall(r"\.amdhsa_(\w+) (\d+)$", block.group(1), re.M)}
-            comments = {name: int(value) for name, value in re.findall(r"^; (\w+): (\d+)", rest, re.M)}
-            yield Kernel(found.group(1), operations, descriptor, comments)
+            yield Kernel(found.group(1), operations, descriptor)
 
 
 def plain(name):

@@ -17,18 +17,25 @@ struct ihipExternalMemory {
     char *map;
     size_t size, mapped; /* as asked for; in whole pages */
     CUdeviceptr address;
+    int n_buffers; /* mapped and not freed */
 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static hipExternalMemory_t all;
 
-int hs_is_external(const void *address)
+int hs_free_external(const void *address, int *err)
 {
     const CUdeviceptr at = (CUdeviceptr)(uintptr_t)address;
     int found = 0;
+    *err = 0;
     pthread_mutex_lock(&mutex);
-    for (hipExternalMemory_t m = all; m && !found; m = m->next)
+    for (hipExternalMemory_t m = all; m && !found; m = m->next) {
         found = at - m->address < m->size;
+        if (found && !m->n_buffers)
+            *err = (int)hs_complain(hipErrorInvalidValue, "hipFree() of external memory without a mapped buffer");
+        else if (found)
+            m->n_buffers--;
+    }
     pthread_mutex_unlock(&mutex);
     return found;
 }
@@ -90,6 +97,7 @@ static int get_buffer(void **address, hipExternalMemory_t m, const hipExternalMe
         return (int)hs_complain(hipErrorInvalidValue, "%llu bytes from byte %llu on of external memory of %zu bytes",
                                 desc->size, desc->offset, m->size);
     *address = (void *)(uintptr_t)(m->address + desc->offset);
+    m->n_buffers++;
     return 0;
 }
 
@@ -112,6 +120,8 @@ static int destroy(hipExternalMemory_t memory)
     pthread_mutex_unlock(&mutex);
     if (!memory)
         return (int)hs_complain(hipErrorInvalidHandle, "no external memory");
+    if (memory->n_buffers)
+        hs_complain(hipErrorInvalidHandle, "external memory goes with %d buffers not freed", memory->n_buffers);
     const int err = (int)hs_driver.cuMemHostUnregister(memory->map);
     munmap(memory->map, memory->mapped);
     free(memory);

@@ -31,8 +31,8 @@
  * or 200. A function must have a kernel descriptor there; launches are checked against it: bytes of arguments, local memory
  * (64 KiB at most), lanes of a wave. Misuse is answered with an error code, explained in a line on standard error.
  *
- * External memory: opaque file descriptors that can be mapped (memfd). The descriptor stays the caller's. Its buffers go
- * away with it, not by hipFree().
+ * External memory: opaque file descriptors that can be mapped (memfd). The descriptor stays the caller's. Buffers that are
+ * mapped there are released by hipFree(), before the memory goes.
  *
  * Releasing calls that are made to fail do their work all the same.
  */

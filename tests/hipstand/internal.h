@@ -167,8 +167,8 @@ void hs_arch(int device, char name[32]);
     } while (0)
 
 /* external.c */
-/** Whether the address lies in external memory. */
-int hs_is_external(const void *address);
+/** Whether the address lies in external memory: then *err is what freeing a buffer that was mapped there gives. */
+int hs_free_external(const void *address, int *err);
 
 /* code_object.c: AMD's ELF files. */
 typedef struct HsKernel {

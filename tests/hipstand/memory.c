@@ -45,8 +45,9 @@ static int release(void *address)
 {
     if (!address)
         return 0;
-    if (hs_is_external(address))
-        return (int)hs_complain(hipErrorInvalidValue, "hipFree() of external memory");
+    int err;
+    if (hs_free_external(address, &err))
+        return err;
     return (int)hs_driver.cuMemFree_v2(address_of(address));
 }
 

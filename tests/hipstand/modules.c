@@ -20,8 +20,8 @@ struct ihipModuleSymbol_t {
 
 struct ihipModule_t {
     CUmodule module;
-    HsKernel *kernels;
-    unsigned n_kernels;
+    const void *image; /* the caller's, who must keep it: some runtimes read it later, and so do we */
+    char arch[32];
     hipFunction_t functions;
 };
 
@@ -49,16 +49,18 @@ static int load_below(CUmodule *module)
 
 static int load(hipModule_t *module, const void *image)
 {
-    char arch[32];
+    HsKernel *kernels = NULL;
+    unsigned n;
     hipModule_t m = calloc(1, sizeof(*m));
     if (!m)
         return hipErrorOutOfMemory;
-    hs_arch(hs_device, arch);
-    int err = image ? (int)hs_read_code(image, arch, &m->kernels, &m->n_kernels) : hipErrorInvalidValue;
+    m->image = image;
+    hs_arch(hs_device, m->arch);
+    int err = image ? (int)hs_read_code(image, m->arch, &kernels, &n) : hipErrorInvalidValue;
+    free(kernels);
     if (!err)
         err = load_below(&m->module);
     if (err) {
-        free(m->kernels);
         free(m);
         return err;
     }
@@ -78,7 +80,6 @@ static int unload(hipModule_t module)
         next = f->next;
         free(f);
     }
-    free(module->kernels);
     free(module);
     return err;
 }
@@ -86,6 +87,29 @@ static int unload(hipModule_t module)
 HS_API hipError_t hipModuleUnload(hipModule_t module)
 {
     HS_RELEASE(unload(module));
+}
+
+static int find_kernel(HsKernel *kernel, hipModule_t module, const char *name)
+{
+    HsKernel *kernels;
+    unsigned i = 0, n;
+    const int err = (int)hs_read_code(module->image, module->arch, &kernels, &n);
+    if (err)
+        return err;
+    while (i < n && strcmp(kernels[i].name, name))
+        i++;
+    const int found = i < n;
+    if (found)
+        *kernel = kernels[i];
+    free(kernels);
+    if (!found)
+        return (int)hs_complain(hipErrorNotFound, "the code object has no kernel %s", name);
+    const int wave = hs_wave(hs_device);
+    if (wave >= 32 && wave != kernel->wave) /* the software device may have less, too */
+        return (int)hs_complain(hipErrorInvalidDeviceFunction,
+                                "%s is for waves of %d lanes, but the device below has %d: set SOFTGPU_WAVE", name,
+                                kernel->wave, wave);
+    return 0;
 }
 
 static int get_function(hipFunction_t *function, hipModule_t module, const char *name)
@@ -96,22 +120,12 @@ static int get_function(hipFunction_t *function, hipModule_t module, const char 
     *function = f;
     if (f)
         return 0;
-    unsigned i = 0;
-    while (i < module->n_kernels && strcmp(module->kernels[i].name, name))
-        i++;
-    if (i == module->n_kernels)
-        return (int)hs_complain(hipErrorNotFound, "the code object has no kernel %s", name);
-    const HsKernel *kernel = &module->kernels[i];
-    const int wave = hs_wave(hs_device);
-    if (wave >= 32 && wave != kernel->wave) /* the software device may have less, too */
-        return (int)hs_complain(hipErrorInvalidDeviceFunction,
-                                "%s is for waves of %d lanes, but the device below has %d: set SOFTGPU_WAVE", name,
-                                kernel->wave, wave);
     f = calloc(1, sizeof(*f));
     if (!f)
         return hipErrorOutOfMemory;
-    f->kernel = *kernel;
-    const int err = (int)hs_driver.cuModuleGetFunction(&f->function, module->module, name);
+    int err = find_kernel(&f->kernel, module, name);
+    if (!err)
+        err = (int)hs_driver.cuModuleGetFunction(&f->function, module->module, name);
     if (err) {
         free(f);
         return err;
