@@ -10,11 +10,19 @@ addition may be missing, as one that was fused with a multiplication is, and no 
 """
 
 import collections
+import pathlib
 import re
 
 # Steps of a correctly rounded division, as code for all targets has them.
 FMAS_OF_DIVISION = 5
 FMAS_OF_SQUARE_ROOT = 2
+
+
+def targets_of_build():
+    """All targets that the build makes code for, unless it is told others."""
+    options = (pathlib.Path(__file__).resolve().parents[1] / "meson_options.txt").read_text(encoding="utf-8")
+    return re.findall(r"gfx\w+", options.split("option('gpu_hip_targets'")[1].split("description")[0])
+
 
 Kernel = collections.namedtuple("Kernel", "name operations descriptor")
 
