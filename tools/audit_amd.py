@@ -75,7 +75,7 @@ def count_llvm(text):
         lanes = re.search(r"<(\d+) x ", rest)
         lanes = int(lanes.group(1)) if lanes else 1
         if name == "call":
-            intrinsic = re.search(r"@llvm\.(fma|sqrt)\.(?:v(\d+))?f(32|64)", rest)
+            intrinsic = re.search(r"@llvm\.(?:amdgcn\.)?(fma|sqrt|rcp)\.(?:v(\d+))?f(32|64)", rest)
             if intrinsic:
                 n[f"{intrinsic.group(1)}.{KINDS[intrinsic.group(3)]}"] += int(intrinsic.group(2) or 1)
         elif name in ("fptoui", "fptosi"):
@@ -127,8 +127,9 @@ def rules(kernel, counts, allowed):
         divisions = n[f"div_fixup_f{bits}"]
         if divisions < low[f"fdiv.{kind}"]:
             yield "approximate", f"{divisions} completed divisions of {low[f'fdiv.{kind}']}"
-        if n[f"rcp_f{bits}"] > divisions + (high["divide.i64"] if bits == "32" else 0):
-            yield "approximate", f"{n[f'rcp_f{bits}']} reciprocals for {divisions} divisions"
+        wanted = divisions + high[f"rcp.{kind}"] + (high["divide.i64"] if bits == "32" else 0)
+        if n[f"rcp_f{bits}"] > wanted:
+            yield "approximate", f"{n[f'rcp_f{bits}']} reciprocals, but reason for {wanted}"
         if n[f"sqrt_f{bits}"] > high[f"sqrt.{kind}"]:
             yield "approximate", f"{n[f'sqrt_f{bits}']} square roots, but {high[f'sqrt.{kind}']} in LLVM's text"
     for name, value in (("float_denorm_mode_32", 3), ("float_denorm_mode_16_64", 3), ("float_round_mode_32", 0),
