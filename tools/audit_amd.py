@@ -88,7 +88,7 @@ def count_llvm(text):
     return n
 
 
-APPROXIMATE = re.compile(r"(rsq|exp|log|sin|cos|rcp_legacy|log_clamp|rcp_clamp|mul_legacy|fma_legacy|mad_legacy)_.*")
+APPROXIMATE = re.compile(r"(rsq|exp|log|sin|cos|rcp_legacy|log_clamp|rcp_clamp|mul_legacy|fma_legacy|mad_legacy)_f.*")
 HALF = re.compile(r".*(_f16|_bf16|mix_f32|mixlo|mixhi).*")
 
 
