@@ -745,7 +745,7 @@ GPU_FN double speed_add_lane(double sum, const SpeedRows *rows, const SpeedPair 
     int32_t p = speed_offset(rows, pair->p) + lane, q = speed_offset(rows, pair->q) + lane, left = in_row, b = 0;
     SpeedBatch batch = speed_load_batch(rows, p, q, left, VG_SPEED_LANES, size, shared);
 
-    GPU_ROLL
+    GPU_UNROLL_BY(2)
     for (int32_t i = batches * rows->n; i > 0; i--) {
         const int row_ends = ++b == batches;
         const int32_t step = row_ends ? rows->pitch - (batches - 1) * VG_SPEED_LANES * size : VG_SPEED_LANES * size;
@@ -800,7 +800,7 @@ GPU_FN double speed_add_rows(double sum, const SpeedRows *rows, const SpeedPair 
 /* Copies n floats, a multiple of four, from memory aligned to 16. Several vectors are under way at a time. */
 GPU_FN void speed_stage(uint64_t from, int32_t n, float *to)
 {
-    enum { TOGETHER = 8, STEP = TOGETHER * VG_SPEED_COVARIANCE_BLOCK };
+    enum { TOGETHER = 12, STEP = TOGETHER * VG_SPEED_COVARIANCE_BLOCK };
 
     for (int32_t first = (int32_t)gpu_tid(0); first < n / 4; first += STEP) {
         GpuWords vectors[TOGETHER] = { { { 0 } } };
