@@ -325,17 +325,17 @@ GPU_KERNEL(speed_low, VgSpeedArgs, BLOCK)
     speed_low_tile(&args, VG_SPEED_PLAIN, 0);
 }
 
-GPU_KERNEL(speed_low_bytes, VgSpeedArgs, BLOCK)
+GPU_KERNEL_RESIDENT(speed_low_bytes, VgSpeedArgs, BLOCK, 3)
 {
     speed_low_tile(&args, VG_SPEED_PLAIN, 1);
 }
 
-GPU_KERNEL(speed_low_pairs, VgSpeedArgs, BLOCK)
+GPU_KERNEL_RESIDENT(speed_low_pairs, VgSpeedArgs, BLOCK, 3)
 {
     speed_low_tile(&args, VG_SPEED_PLAIN, 2);
 }
 
-GPU_KERNEL(speed_low_quads, VgSpeedArgs, BLOCK)
+GPU_KERNEL_RESIDENT(speed_low_quads, VgSpeedArgs, BLOCK, 3)
 {
     speed_low_tile(&args, VG_SPEED_PLAIN, 4);
 }
@@ -940,34 +940,35 @@ typedef struct SpeedReduction {
     float *tau; /* 0: all that is to be cleared is 0 */
 } SpeedReduction;
 
-/* The reflection of row i: tau, and v. By the first N threads, all of which work out what is common. */
+/* The reflection of row i: v, and tau. By the first N threads, all of which work out what is common, and one more. */
 GPU_FN void speed_find_reflector(const SpeedReduction *a, int32_t i, const int from)
 {
     const int32_t tid = (int32_t)gpu_tid(0), s = i + 1;
     const float *const row = a->m + i * ROW;
-    const float diagonal = row[i], beside = row[s], own = row[tid];
-    float x[ROW], sum = 0, divisor = 1;
+    const float diagonal = row[i], beside = row[s], own = row[tid < N ? tid : s];
+    float x[ROW], sum = 0;
+    VgSpeedReflector reflector;
 
     speed_load_row(row, x, from);
     GPU_UNROLL
     for (int32_t c = from; c < N; c++)
         sum += c > s ? x[c] * x[c] : 0;
     const float length = VG_SQRTF(sum);
-    if (tid == 0) {
+    reflector.b = beside;
+    reflector.divisor = 1;
+    if (length != 0)
+        reflector = vg_speed_reflector(beside, length);
+    /* One division for all threads. */
+    const float numerator = tid < N ? own : reflector.b - beside,
+                denominator = tid < N ? reflector.divisor : reflector.b;
+    const float quotient = numerator / denominator;
+    if (tid == N) {
+        *a->tau = length != 0 ? quotient : 0;
         a->d[i] = diagonal;
-        a->e[i] = beside;
+        a->e[i] = reflector.b;
+    } else {
+        a->v[tid] = tid < s ? 0 : tid == s ? 1 : quotient;
     }
-    if (length != 0) {
-        const VgSpeedReflector reflector = vg_speed_reflector(beside, length);
-        divisor = reflector.divisor;
-        if (tid == 0) {
-            a->e[i] = reflector.b;
-            *a->tau = reflector.tau;
-        }
-    } else if (tid == 0) {
-        *a->tau = 0;
-    }
-    a->v[tid] = tid < s ? 0 : tid == s ? 1 : own / divisor;
 }
 
 /* Step i of the tridiagonalisation, for `from` <= i + 1. m is symmetric, so that its rows do for columns. */
@@ -977,7 +978,7 @@ GPU_FN void speed_reduce(const SpeedReduction *a, int32_t i, const int from)
     const int32_t tid = (int32_t)gpu_tid(0), first_row = tid / N, column = tid % N, s = i + 1;
     float x[ROW], v[ROW];
 
-    if (tid < N)
+    if (tid <= N)
         speed_find_reflector(a, i, from);
     gpu_barrier();
     const float tau = *a->tau;
