@@ -730,7 +730,7 @@ static int config_input(AVFilterContext *ctx, enum Side side)
 
     if (!describe_format(in, link->format) && (ret = config_hardware(ctx, side)) < 0)
         return ret;
-    if (!strncmp(source->name, "auto_scale", 10) && source->nb_inputs == 1)
+    if (source->name && !strncmp(source->name, "auto_scale", 10) && source->nb_inputs == 1)
         av_log(ctx, AV_LOG_WARNING, "the %s input is converted from %s to %s before it is scored\n", name,
                av_get_pix_fmt_name(source->inputs[0]->format), av_get_pix_fmt_name(link->format));
 

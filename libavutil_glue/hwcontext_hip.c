@@ -173,6 +173,7 @@ static int open_runtime(AVHWDeviceContext *ctx)
     Hip *hip = hip_of(ctx);
     const char *missing = NULL;
     char reason[300] = "";
+    int is_absent = 0;
 
     if (hip->library)
         return 0;
@@ -182,9 +183,11 @@ static int open_runtime(AVHWDeviceContext *ctx)
         if (!hip->library) {
             const char *error = dlerror();
 
-            /* "cannot open" of the library itself says less than that of a library which it needs. */
-            if (error && (!*reason || !av_strstart(error, names[i], NULL)))
+            /* That the first one is not there says less than what another one that is there lacks. */
+            if (error && (!*reason || (is_absent && !av_strstart(error, names[i], NULL)))) {
                 av_strlcpy(reason, error, sizeof(reason));
+                is_absent = av_strstart(error, names[i], NULL);
+            }
         }
     }
     if (!hip->library) {
@@ -861,8 +864,10 @@ static int map_drm(AVHWFramesContext *ctx, AVFrame *dst, const AVFrame *src)
     int n_planes = av_pix_fmt_count_planes(ctx->sw_format), ret;
     Mapping *mapping;
 
-    if (!drm || drm->nb_objects < 1 || drm->nb_objects > AV_DRM_MAX_PLANES)
+    if (!drm || drm->nb_objects < 1 || drm->nb_objects > AV_DRM_MAX_PLANES) {
+        av_log(ctx, AV_LOG_ERROR, "a surface has %d objects\n", drm ? drm->nb_objects : 0);
         return AVERROR(EINVAL);
+    }
     if ((ret = check_modifiers(ctx, drm)) < 0 || (ret = find_planes(ctx, drm, src, planes)) < 0)
         return ret;
     if (!(mapping = av_mallocz(sizeof(*mapping))))
@@ -941,7 +946,7 @@ static int hip_frames_derive_to(AVHWFramesContext *dst, AVHWFramesContext *src, 
         if (!strstr(hwctx->description, pci)) {
             av_log(dst, AV_LOG_ERROR,
                    "the surfaces are on the GPU %s, but the HIP device is %s: derive it from theirs, e.g. "
-                   "hwmap=derive_device=hip\n",
+                   "hwmap=derive_device=hip,format=hip\n",
                    pci, hwctx->description);
             return AVERROR(EINVAL);
         }
