@@ -4,7 +4,8 @@
 End-to-end tests: they run the patched ffmpeg as people do.
 
 FFMPEG is the program (default: build/ffmpeg-7.1/ffmpeg). VMAF_GPU_SANITIZED=1 says that it was built with AddressSanitizer
-and UndefinedBehaviorSanitizer. SOFTGPU is the folder of the software device (default: in build/lib or build/asan).
+and UndefinedBehaviorSanitizer. SOFTGPU is the folder of the software device, HIPSTAND that of the HIP stand-in (default: in
+build/lib or build/asan).
 """
 
 import json
@@ -32,11 +33,20 @@ def program():
     return str(path)
 
 
-def software_device():
-    folder = Path(os.environ.get("SOFTGPU") or ROOT / "build" / ("asan" if SANITIZED else "lib") / "tests/softgpu").resolve()
-    if not (folder / "libcuda.so.1").is_file():
-        pytest.exit(f"{folder}/libcuda.so.1 is missing: build it with tools/library_build, or set SOFTGPU", returncode=2)
+def driver_folder(variable, name, library):
+    """The folder of a library that stands in for a driver."""
+    folder = Path(os.environ.get(variable) or ROOT / "build" / ("asan" if SANITIZED else "lib") / "tests" / name).resolve()
+    if not (folder / library).is_file():
+        pytest.exit(f"{folder}/{library} is missing: build it with tools/library_build, or set {variable}", returncode=2)
     return str(folder)
+
+
+def software_device():
+    return driver_folder("SOFTGPU", "softgpu", "libcuda.so.1")
+
+
+def hip_stand_in():
+    return driver_folder("HIPSTAND", "hipstand", "libamdhip64.so.6")
 
 
 def describe_threads(pid):
@@ -115,13 +125,17 @@ class Gpu(Ffmpeg):
     def __init__(self, folder):
         super().__init__(folder)
         self.library, self.live = software_device(), folder / ".live"
+        self.variables = {}
 
-    def start(self, *arguments, device=None, **options):
+    def environment(self, device=None):
         """`device`: variables of the software device, without SOFTGPU_."""
         path = os.pathsep.join(filter(None, (self.library, os.environ.get("LD_LIBRARY_PATH"))))
         self.variables = device or {}
         environment = os.environ | {"LD_LIBRARY_PATH": path, "SOFTGPU_LIVE": str(self.live)}
-        environment |= {f"SOFTGPU_{name}": str(value) for name, value in self.variables.items()}
+        return environment | {f"SOFTGPU_{name}": str(value) for name, value in self.variables.items()}
+
+    def start(self, *arguments, **options):
+        environment = self.environment(options.pop("device", None))
         self.live.unlink(missing_ok=True)
         return super().start(*arguments, env=environment, **options)
 
@@ -138,6 +152,30 @@ class Gpu(Ffmpeg):
     def upload(self, distorted, reference, options="feature=psnr", *, graph=UPLOAD, **more):
         """As score(), with both inputs uploaded by ffmpeg's hwupload."""
         return self.score([*self.MAKE, *distorted], reference, options, graph=graph, **more)
+
+
+class Hip(Gpu):
+    """Runs ffmpeg where the HIP stand-in (tests/hipstand) stands for ROCm's runtime, over the software device."""
+
+    MAKE = ("-init_hw_device", "hip=gpu", "-filter_hw_device", "gpu")
+
+    def __init__(self, folder):
+        super().__init__(folder)
+        self.stand_in = hip_stand_in()
+
+    def environment(self, device=None):
+        """`device`: also variables of the stand-in, with HIPSTAND_."""
+        device = device or {}
+        ours = {name: str(value) for name, value in device.items() if name.startswith("HIPSTAND_")}
+        environment = super().environment({name: value for name, value in device.items() if name not in ours}) | ours
+        self.variables |= {"FAIL": 1} if "HIPSTAND_FAIL" in ours else {}
+        return environment | {"LD_LIBRARY_PATH": os.pathsep.join((self.stand_in, environment["LD_LIBRARY_PATH"]))}
+
+    def finish(self, process, fails=False):
+        result = super().finish(process, fails)
+        if "FAIL" not in self.variables:
+            assert not re.search(r"^hipstand: (?!call|\.\.\.)", result.stderr, re.MULTILINE), result.stderr[-6000:]
+        return result
 
 
 def without_speed(log):
@@ -165,3 +203,8 @@ def ffmpeg(tmp_path):
 @pytest.fixture
 def gpu(tmp_path):
     return Gpu(tmp_path)
+
+
+@pytest.fixture
+def hip(tmp_path):
+    return Hip(tmp_path)

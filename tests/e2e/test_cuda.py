@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from clips import LAYOUTS, Clip, ffmpeg_name, planar, psnr
+from clips import LAYOUTS, Clip, ffmpeg_name, planar, psnr, write_pair
 from conftest import ROOT, SANITIZED, program, read_rows, scores, without_speed
 
 ALL = "feature=psnr|float_ssim|motion"
@@ -31,17 +31,6 @@ def clips(gpu):
 def on_cpu(ffmpeg, clips):
     """The log of the two clips as the CPU scores them: scores(on_cpu(options))."""
     return lambda options=ALL, **more: scores(ffmpeg.score(*clips, f"{options}:backend=cpu", **more))
-
-
-def write_pair(folder, layouts, size=(64, 48), n=3, depth=None):
-    """Two clips of one content in two layouts, and the arguments to read them."""
-    chroma, format_depth, _, _ = LAYOUTS[layouts[0]]
-    reference = Clip.noise(602, n, *size, chroma=chroma, depth=depth or format_depth)
-    distorted = reference.distorted(603, strength=3)
-    return (
-        *(distorted, reference),
-        *(distorted.write(folder / "d.raw", layouts[0]), reference.write(folder / "r.raw", layouts[1])),
-    )
 
 
 # ---- Formats ----

@@ -17,7 +17,9 @@ FFMPEG = ROOT / "build" / "ffmpeg-7.1" / "ffmpeg"
 MOST = 55 << 20
 
 # What every system with our C library has, and what belongs to the driver.
-NOT_CARRIED = re.compile(r"(ld-linux.*|linux-vdso|lib(c|m|dl|rt|pthread|resolv|util|cuda|nvcuvid|nvidia-.*))\.so.*")
+NOT_CARRIED = re.compile(r"(ld-linux.*|linux-vdso|lib(c|m|dl|rt|pthread|resolv|util|cuda|amdhip64|nvcuvid|nvidia-.*))\.so.*")
+# What fits the drivers of a machine that has them: carried apart, for one that has none.
+DRIVERS = re.compile(r"lib(va|drm)[-.\w]*\.so.*")
 
 # Clips: codec and depth, size, frames, and the constant rate factors of reference and distorted.
 CLIPS = {
@@ -62,7 +64,7 @@ def carry_program(source, folder):
     for line in call("ldd", source).splitlines():
         found = re.match(r"\s*(\S+) => (/\S+)", line)
         if found and not NOT_CARRIED.fullmatch(found.group(1)):
-            library = folder / "lib" / found.group(1)
+            library = folder / ("drivers" if DRIVERS.fullmatch(found.group(1)) else "lib") / found.group(1)
             shutil.copy2(os.path.realpath(found.group(2)), library)
 
 
@@ -166,7 +168,7 @@ def make(folder, given, quick):
     if folder.exists() and not (folder / "manifest.json").exists() and any(folder.iterdir()):
         sys.exit(f"{folder} holds something else: give an empty folder")
     shutil.rmtree(folder, ignore_errors=True)
-    for name in ("bin", "lib", "clips"):
+    for name in ("bin", "lib", "drivers", "clips"):
         (folder / name).mkdir(parents=True)
     for program in (FFMPEG, BUILD / "bench_gpu"):
         carry_program(program, folder)

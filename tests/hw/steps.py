@@ -87,6 +87,9 @@ def say(text):
     print(text, file=sys.stderr, flush=True)
 
 
+RENDER_NODE = "/dev/dri/renderD128"
+
+
 class Run:
     """A packed folder, a driver, and a folder for what the steps write."""
 
@@ -97,13 +100,22 @@ class Run:
         self.manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
         self.quick = options.quick
         self.device = {}
-        paths = [str(folder / "lib")]
-        if options.driver:
-            paths.insert(0, str(pathlib.Path(options.driver).resolve()))
+        paths = [*(str(pathlib.Path(path).resolve()) for path in options.driver), str(folder / "lib")]
         if os.environ.get("LD_LIBRARY_PATH"):
             paths.append(os.environ["LD_LIBRARY_PATH"])
+        if not can_open("libva.so.2"):
+            paths.append(str(folder / "drivers"))
+        if os.path.isdir("/opt/rocm/lib"): # after what the loader knows itself
+            paths.append("/opt/rocm/lib")
         self.environment = os.environ | {"LD_LIBRARY_PATH": ":".join(paths), "LC_ALL": "C.UTF-8"}
         self.ffmpeg = folder / "bin" / "ffmpeg"
+        self.kind = options.kind or ("hip" if self.has("hip") and not self.has("cuda") else "cuda")
+        self.upload = ["-init_hw_device", f"{self.kind}=gpu:0", "-filter_hw_device", "gpu"]
+
+    def has(self, kind):
+        """Whether a device of this kind answers."""
+        command = [sys.executable, str(self.folder / "driver.py"), kind, "info"]
+        return subprocess.run(command, env=self.environment, capture_output=True, check=False).returncode == 0
 
     def start(self, command, environment=None, **pipes):
         pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | pipes
@@ -137,7 +149,7 @@ class Run:
 
     def parity(self, step, name, inputs, graph, options, environment=None, limit=90):
         """Scores on the device, every frame compared with the CPU's: a check of its own."""
-        result = self.score(step, name, inputs, graph, f"backend=cuda:parity=strict:{options}", environment, limit)
+        result = self.score(step, name, inputs, graph, f"backend={self.kind}:parity=strict:{options}", environment, limit)
         step.check(result.code == 0 and result.rows, name, result.words())
         return result
 
@@ -149,16 +161,39 @@ class Run:
             return None
         return [self.folder / file for file in clip]
 
-    def nvdec(self):
-        """The reason why NVIDIA's decoder cannot be used, or None."""
+    def decoder(self):
+        """The reason why the GPU's decoder cannot be used, or None."""
         if self.device.get("software"):
             return "the software device has no decoder"
+        if self.kind == "hip":
+            command = [self.ffmpeg, "-v", "error", "-init_hw_device", f"vaapi=va:{RENDER_NODE}", "-f", "lavfi", "-i", "color=s=16x16:d=0.04",
+                       "-f", "null", "-"]
+            done = subprocess.run(command, env=self.environment, capture_output=True, text=True, check=False)
+            return None if done.returncode == 0 else f"no decoder (VAAPI on {RENDER_NODE}): {done.stderr.strip()[-300:]}"
         done = subprocess.run([sys.executable, "-c", "import ctypes; ctypes.CDLL('libnvcuvid.so.1')"], env=self.environment,
                               capture_output=True, text=True, check=False)
         return None if done.returncode == 0 else f"no decoder: {done.stderr.strip().splitlines()[-1]}"
 
     def driver(self, step, *words):
-        return self.call(step, [sys.executable, self.folder / "driver.py", *words])
+        return self.call(step, [sys.executable, self.folder / "driver.py", self.kind, *words])
+
+    def decoded(self, files):
+        """Arguments to decode files on the device, and the filter that brings their frames to where they are scored."""
+        arguments = []
+        if self.kind == "hip":
+            arguments = ["-init_hw_device", f"drm=dr:{RENDER_NODE}", "-init_hw_device", "vaapi=va@dr"]
+        for file in files:
+            rate = ["-r", "25"] if pathlib.Path(file).suffix == ".hevc" else []
+            where = ["cuda", "-hwaccel_output_format", "cuda"]
+            if self.kind == "hip":
+                where = ["vaapi", "-hwaccel_device", "va", "-hwaccel_output_format", "vaapi"]
+            arguments += ["-hwaccel", *where, *rate, "-i", file]
+        return arguments, "hwmap=derive_device=hip,format=hip" if self.kind == "hip" else "null"
+
+
+def can_open(library):
+    done = subprocess.run([sys.executable, "-c", f"import ctypes; ctypes.CDLL('{library}')"], capture_output=True, check=False)
+    return done.returncode == 0
 
 
 def side_by_side(jobs, function, items):
@@ -170,14 +205,6 @@ def jobs():
     return max(1, min(8, (os.cpu_count() or 2) // 2))
 
 
-def by_decoder(files):
-    arguments = []
-    for file in files:
-        rate = ["-r", "25"] if file.suffix == ".hevc" else []
-        arguments += ["-hwaccel", "cuda", "-hwaccel_output_format", "cuda", *rate, "-i", file]
-    return arguments
-
-
 def by_cpu(files):
     arguments = []
     for file in files:
@@ -187,16 +214,37 @@ def by_cpu(files):
 
 # ---- What is there ---------------------------------------------------------------------------------------------------
 
+def ask_rocm(run, step, lines):
+    """What the library and AMD's own programs say."""
+    result = run.score(step, "device", source(SMALL, 1), graph_of("yuv420p", False), "backend=hip:feature=psnr", level="verbose")
+    lines += [("library", text) for text in re.findall(r"\[verbose\] ((?:HIP device|kernels): .*)", result.err)]
+    if run.device["software"]:
+        return
+    for command, wanted in ((["rocminfo"], r"^\s*(?:Name|Marketing Name|Compute Unit):.*gfx.*|^\s*Name:\s+amdgcn\S+"),
+                            (["rocm-smi", "--showdriverversion", "--showclocks", "--showperflevel"], r"^GPU\[0\].*|^Driver.*"),
+                            (["vainfo", "--display", "drm", "--device", RENDER_NODE], r"^.*Driver version.*")):
+        program = shutil.which(command[0]) or shutil.which(f"/opt/rocm/bin/{command[0]}")
+        done = run.call(step, [program, *command[1:]], limit=30) if program else None
+        if done and done.code == 0:
+            lines.append((command[0], "; ".join(line.strip() for line in re.findall(wanted, done.out + done.err, re.M))[:900]))
+        else:
+            step.skip(command[0], done.words() if done else "not here")
+    version = pathlib.Path("/sys/module/amdgpu/version")
+    lines.append(("amdgpu", version.read_text(encoding="ascii").strip() if version.exists() else "the kernel's own"))
+
+
 def step_device(run, step):
     done = run.driver(step, "info")
     if not step.check(done.code == 0, "a device answers", done.words()):
         raise Stop
     run.device = json.loads(done.out)
     d = run.device
-    lines = [("device", f"{d['name']}, compute capability {d['capability']}, {d['multiprocessors']} multiprocessors, "
+    lines = [("device", f"{d['name']}, {d['capability']}, {d['multiprocessors']} multiprocessors, "
                         f"{d['memory'] / 2**20:.0f} MiB" + (f"; {d['count']} devices" if d["count"] > 1 else "")),
-             ("driver's CUDA", d["cuda"])]
-    if shutil.which("nvidia-smi") and not d["software"]:
+             ("driver", d["driver"])]
+    if run.kind == "hip":
+        ask_rocm(run, step, lines)
+    elif shutil.which("nvidia-smi") and not d["software"]:
         fields = "driver_version,pstate,clocks.sm,clocks.mem,clocks.max.sm,temperature.gpu,ecc.mode.current,mig.mode.current"
         smi = run.call(step, ["nvidia-smi", "--format=csv,noheader", f"--query-gpu={fields}", "--id=0"], limit=30)
         if smi.code == 0:
@@ -205,7 +253,7 @@ def step_device(run, step):
             step.skip("nvidia-smi", smi.words())
     else:
         step.skip("nvidia-smi", "not here")
-    lines += [("decoder", run.nvdec() or "libnvcuvid.so.1 is there"),
+    lines += [("decoder", run.decoder() or ("VAAPI is there" if run.kind == "hip" else "libnvcuvid.so.1 is there")),
               ("host", f"{platform.system()} {platform.release()}, {os.cpu_count()} processors, {platform.libc_ver()[1]}"),
               ("vmaf_gpu", f"{run.manifest['version']}, packed {run.manifest['packed']}")]
     step.text("\n".join(f"- {name}: {value}" for name, value in lines))
@@ -239,6 +287,8 @@ def step_units(run, step):
     (run.out / "logs").mkdir(exist_ok=True)
     runs = []
     for name, test in run.manifest["tests"].items():
+        if run.kind == "hip":
+            test = "calls CUDA's driver; the other steps compare all that kernels compute with the CPU's"
         if isinstance(test, str):
             step.skip(f"test {name}", test)
             continue
@@ -271,9 +321,6 @@ FORMATS += [f"yuv{c}p{d}" for c in ("420", "422", "444") for d in ("", "10", "12
 FORMATS += ["yuvj420p", *PLANAR]
 
 
-UPLOAD = ["-init_hw_device", "cuda=gpu:0", "-filter_hw_device", "gpu"]
-
-
 def graph_of(form, upload, blur=2):
     plain, up = PLANAR.get(form, form), ",hwupload" if upload else ""
     return (f"[0:v]scale=flags=bitexact+accurate_rnd,format={plain},split[a][b];[a]avgblur={blur},format={form}{up}[d];"
@@ -296,11 +343,11 @@ def step_formats(run, step):
         form, upload, features = case
         how = "hwupload" if upload else "software frames"
         name = f"{form}, {how}, {features.split('|', 1)[0]}".replace("\\", "")
-        result = run.score(step, name, [*(UPLOAD if upload else []), *source(size, 4)], graph_of(form, upload),
-                           f"backend=cuda:parity=strict:feature={scored(features, form)}", level="verbose")
+        result = run.score(step, name, [*(run.upload if upload else []), *source(size, 4)], graph_of(form, upload),
+                           f"backend={run.kind}:parity=strict:feature={scored(features, form)}", level="verbose")
         # What reached the filter: FFmpeg converts to what it can upload, and cannot convert to everything.
-        seen = re.search(r"distorted (\S+?)(?: \(CUDA\))? against reference (\S+?)[ ,]", result.err)
-        refused = re.search(r"cuda frames of format \S+, which is not scored|Function not implemented", result.err)
+        seen = re.search(r"distorted (\S+?)(?: \(\w+\))? against reference (\S+?)[ ,]", result.err)
+        refused = re.search(r"(?:cuda|hip) frames of format \S+, which is not scored|Function not implemented", result.err)
         if refused or (upload and seen and set(seen.groups()) != {form}):
             not_made.add((form, how))
             return
@@ -319,7 +366,7 @@ def step_sizes(run, step):
 
     def one(case):
         size, form, upload = case
-        device = UPLOAD if upload else []
+        device = run.upload if upload else []
         run.parity(step, f"{size} {form}, {'hwupload' if upload else 'software frames'}", [*device, *source(size, 3)],
                    graph_of(form, upload), f"feature={ALL_OPTIONS}")
         if form != "yuv420p" and not upload:
@@ -332,9 +379,9 @@ def step_sizes(run, step):
     side_by_side(min(4, jobs()), one, cases)
 
 
-def step_nvdec(run, step):
-    """Clips through NVIDIA's decoder: parity, and the CPU's scores of the same frames, decoded by either."""
-    reason = run.nvdec()
+def step_decoder(run, step):
+    """Clips through the GPU's decoder (NVDEC, or VAAPI and hwmap): parity, and the CPU's scores of the same frames, decoded by either."""
+    reason = run.decoder()
     if reason:
         step.skip("decoding on the device", reason)
         return
@@ -344,21 +391,23 @@ def step_nvdec(run, step):
             continue
         form = "p010" if name.endswith("10") else "nv12"
         down = f"[0:v]hwdownload,format={form}[d];[1:v]hwdownload,format={form}[r];[d][r]{{filter}}"
-        device = run.parity(step, f"{name}: parity", by_decoder(clip), "[0:v][1:v]{filter}", f"feature={FEATURES}")
-        cpu = run.score(step, f"{name} cpu", by_decoder(clip), down, f"backend=cpu:feature={FEATURES}")
+        inputs, bring = run.decoded(clip)
+        graph = f"[0:v]{bring}[d];[1:v]{bring}[r];[d][r]{{filter}}"
+        device = run.parity(step, f"{name}: parity", inputs, graph, f"feature={FEATURES}")
+        cpu = run.score(step, f"{name} cpu", inputs, down, f"backend=cpu:feature={FEATURES}")
         soft = run.score(step, f"{name} software", by_cpu(clip), "[0:v][1:v]{filter}", f"backend=cpu:feature={FEATURES}")
         step.check(cpu.code == 0 and cpu.rows and cpu.rows == device.rows, f"{name}: the CPU's scores of downloaded frames",
                    cpu.words() + f"; {len(cpu.rows)} and {len(device.rows)} frames")
         step.check(soft.code == 0 and soft.rows == device.rows, f"{name}: the CPU's scores of frames that it decoded",
                    soft.words() + f"; {len(soft.rows)} and {len(device.rows)} frames")
-        run.parity(step, f"{name}: parity, history=copy, in_flight=8", by_decoder(clip), "[0:v][1:v]{filter}",
+        run.parity(step, f"{name}: parity, history=copy, in_flight=8", inputs, graph,
                    f"feature=motion\\\\:motion_five_frame_window=true|psnr|speed_temporal:history=copy:in_flight=8")
 
 
 def step_sanitizer(run, step):
     """compute-sanitizer's four tools on the tests of kernels, on small pictures."""
     program = shutil.which("compute-sanitizer") or shutil.which("/usr/local/cuda/bin/compute-sanitizer")
-    if run.device["software"] or not program:
+    if run.device["software"] or run.kind == "hip" or not program:
         step.skip("compute-sanitizer", "the software device cannot use it" if run.device["software"] else "not here")
         return
     environment = {"KERNELS_SMALL": "all", "GOLDEN_DIR": str(run.folder / "golden"), "CMOCKA_MESSAGE_OUTPUT": "TAP"}
@@ -389,7 +438,7 @@ class Watch:
     """Free memory of the device as another program sees it."""
 
     def __init__(self, run):
-        self.process = run.start([sys.executable, run.folder / "driver.py", "watch"], stdin=subprocess.PIPE, stderr=None)
+        self.process = run.start([sys.executable, run.folder / "driver.py", run.kind, "watch"], stdin=subprocess.PIPE, stderr=None)
 
     def free(self):
         self.process.stdin.write(b"\n")
@@ -414,20 +463,22 @@ def watching(run):
 def long_job(run, step, frames):
     """Arguments of ffmpeg for a job of so many frames: by the decoder if there is one."""
     clip = run.clip(step, "h264_8")
-    if clip and not run.nvdec():
+    if clip and not run.decoder():
         loops = str(max(0, -(-frames // 150) - 1))  # clips of 150 frames
-        inputs = []
+        files = []
         for file in clip:
             # Repeated in a file of its own: a decoder that begins anew has ffmpeg make the graph anew.
             longer = run.out / f"long_{pathlib.Path(file).stem}.mkv"
             result = run.call(step, [run.ffmpeg, "-nostdin", "-v", "error", "-y", "-stream_loop", loops, "-i", file, "-map", "0:v:0", "-c", "copy", longer])
             if result.code:
                 step.check(False, "a long clip", result.words())
-            inputs += ["-hwaccel", "cuda", "-hwaccel_output_format", "cuda", "-i", longer]
-        return [*inputs, "-filter_complex", f"[0:v][1:v]vmaf_gpu=feature={FEATURES}:backend=cuda"], "decoded on the device"
+            files.append(longer)
+        inputs, bring = run.decoded(files)
+        graph = f"[0:v]{bring}[d];[1:v]{bring}[r];[d][r]vmaf_gpu=feature={FEATURES}:backend={run.kind}"
+        return [*inputs, "-filter_complex", graph], "decoded on the device"
     size = SMALL if run.device["software"] else "576x324"
-    graph = f"[0:v]format=nv12,split[a][b];[a]hwupload[d];[b]hwupload[r];[d][r]vmaf_gpu=feature={FEATURES}:backend=cuda"
-    return [*UPLOAD, *source(size, frames), "-filter_complex", graph], "uploaded"
+    graph = f"[0:v]format=nv12,split[a][b];[a]hwupload[d];[b]hwupload[r];[d][r]vmaf_gpu=feature={FEATURES}:backend={run.kind}"
+    return [*run.upload, *source(size, frames), "-filter_complex", graph], "uploaded"
 
 
 def resident(pid):
@@ -501,7 +552,7 @@ def compare_memory(run, step, samples, done):
 
 
 def small_job(run, step, name):
-    run.parity(step, name, [*UPLOAD, *source(SMALL, 5)], graph_of("nv12", True), f"feature={FEATURES}")
+    run.parity(step, name, [*run.upload, *source(SMALL, 5)], graph_of("nv12", True), f"feature={FEATURES}")
 
 
 def step_killed(run, step):
@@ -538,7 +589,7 @@ def full_device(run, leave):
     if run.device["software"]:
         yield {"SOFTGPU_MEMORY": str(leave << 20)}
         return
-    with run.start([sys.executable, run.folder / "driver.py", "fill", str(leave)], stdin=subprocess.PIPE) as process:
+    with run.start([sys.executable, run.folder / "driver.py", run.kind, "fill", str(leave)], stdin=subprocess.PIPE) as process:
         try:
             if not process.stdout.readline():
                 raise Stop(process.stderr.read().decode(errors="replace"))
@@ -558,7 +609,7 @@ def step_full(run, step):
         with full_device(run, leave) as environment:
             for fallback in ("error", "cpu"):
                 result = run.score(step, f"full {name} {fallback}", source(size, 2), graph_of("yuv420p", False),
-                                   f"backend=cuda:fallback={fallback}:feature={FEATURES}{more}", environment)
+                                   f"backend={run.kind}:fallback={fallback}:feature={FEATURES}{more}", environment)
                 ours = re.findall(r"^\[Parsed_vmaf_gpu\S* @ \S+\] \[(error|warning)\] (.*)", result.err, re.M)
                 # The last one is FFmpeg's own, in the filter's name.
                 errors = [text for level, text in ours if level == "error" and not text.startswith("Failed to configure")]
@@ -580,7 +631,9 @@ def step_start(run, step):
     size = SMALL if run.device["software"] else "1920x1080"
     cases = {
         "backend=cpu": ("backend=cpu", {}),
-        "backend=cuda": ("backend=cuda", {}),
+        f"backend={run.kind}": (f"backend={run.kind}", {}),
+    }
+    cases |= {} if run.kind == "hip" else {
         "backend=cuda, driver's compiler cache off": ("backend=cuda", {"CUDA_CACHE_DISABLE": "1"}),
         "backend=cuda, PTX compiled at the start": ("backend=cuda", {"CUDA_CACHE_DISABLE": "1", "CUDA_FORCE_PTX_JIT": "1"}),
     }
@@ -598,7 +651,7 @@ def step_start(run, step):
 
 def bench_gpu(run, step, content, lanes, sizes, depths, more):
     """A table of bench/gpu's, frames taking turns in so many streams. All its features, of contents but natural ones CAMBI's alone."""
-    command = [run.folder / "bin" / "bench_gpu", "--tsv", "--content", content, "--lanes", str(lanes), *more]
+    command = [run.folder / "bin" / "bench_gpu", "--backend", run.kind, "--tsv", "--content", content, "--lanes", str(lanes), *more]
     features = 14 if content == "natural" else 2
     if content != "natural":
         command += ["--feature", "cambi", "--feature", CAMBI_V1]
@@ -634,13 +687,14 @@ def step_bench(run, step):
 
 def step_whole(run, step):
     """bench/ffmpeg_gpu: the frame rate of ffmpeg with and without scoring."""
-    reason = run.nvdec()
+    reason = run.decoder()
     if reason:
         step.skip("bench/ffmpeg_gpu", reason)
         return
     clip = run.clip(step, "h264_8" if run.quick else "h264_8_4k")
     if clip:
         more = ["--runs", "1", "--frames", "150"] if run.quick else []
+        more += ["--hip"] if run.kind == "hip" else []
         command = [sys.executable, run.folder / "ffmpeg_gpu", "--ffmpeg", run.ffmpeg, "--markdown", *more, *clip]
         result = run.call(step, command)
         step.check(result.code == 0, "bench/ffmpeg_gpu", result.words())
@@ -655,7 +709,7 @@ STEPS = {
     "units": (step_units, 150),
     "formats": (step_formats, 120),
     "sizes": (step_sizes, 120),
-    "nvdec": (step_nvdec, 90),
+    "decoder": (step_decoder, 90),
     "sanitizer": (step_sanitizer, 150),
     "long": (step_long, 120),
     "killed": (step_killed, 60),
