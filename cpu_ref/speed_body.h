@@ -380,7 +380,7 @@ static void tridiagonalise(VgSpeedMatrix m, float d[N], float e[N])
         v[s] = 1;
         for (int r = s + 1; r < N; r++)
             v[r] = m[i][r] / reflector.divisor;
-        reflected(m, s, reflector.tau, v, w);
+        reflected(m, s, (reflector.b - m[i][s]) / reflector.b, v, w);
         reflect(m, s, v, w);
     }
     d[N - 2] = m[N - 2][N - 2];

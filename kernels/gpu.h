@@ -7,7 +7,8 @@
  *
  *   GPU_FN                  function of the device, inlined
  *   GPU_CONST               table of the device; GPU_SHARED: array of a block, inside a function
- *   GPU_UNROLL              before a loop whose body indexes register arrays; GPU_ROLL: before one to be kept small
+ *   GPU_UNROLL              before a loop whose body indexes register arrays; GPU_ROLL: before one to be kept small;
+ *                           GPU_UNROLL_BY(n): n bodies at a time
  *   GPU_KERNEL(name, args_type, block_size) { ... }
  *                           entry point; the body sees its only parameter as `args`, of a struct type that the host
  *                           fills, in which addresses are uint64_t. Blocks have exactly block_size threads.
@@ -47,6 +48,7 @@
 #define GPU_KERNEL_RESIDENT(name, args_type, block_size, blocks) GPU_KERNEL(name, args_type, block_size)
 #define GPU_GLOBAL
 #define GPU_UNROLL
+#define GPU_UNROLL_BY(n)
 #define GPU_ROLL
 
 #else
@@ -54,8 +56,10 @@
 #include <stddef.h> /* clang: with -ffreestanding its own, so that no host header is read */
 #include <stdint.h>
 
-#define GPU_UNROLL _Pragma("unroll")
-#define GPU_ROLL   _Pragma("unroll 1")
+#define GPU_PRAGMA(text) _Pragma(#text)
+#define GPU_UNROLL       _Pragma("unroll")
+#define GPU_UNROLL_BY(n) GPU_PRAGMA(unroll n)
+#define GPU_ROLL         _Pragma("unroll 1")
 
 #ifdef __clang__
 #define GPU_DEVICE       __attribute__((device))

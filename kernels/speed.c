@@ -325,17 +325,17 @@ GPU_KERNEL(speed_low, VgSpeedArgs, BLOCK)
     speed_low_tile(&args, VG_SPEED_PLAIN, 0);
 }
 
-GPU_KERNEL(speed_low_bytes, VgSpeedArgs, BLOCK)
+GPU_KERNEL_RESIDENT(speed_low_bytes, VgSpeedArgs, BLOCK, 3)
 {
     speed_low_tile(&args, VG_SPEED_PLAIN, 1);
 }
 
-GPU_KERNEL(speed_low_pairs, VgSpeedArgs, BLOCK)
+GPU_KERNEL_RESIDENT(speed_low_pairs, VgSpeedArgs, BLOCK, 3)
 {
     speed_low_tile(&args, VG_SPEED_PLAIN, 2);
 }
 
-GPU_KERNEL(speed_low_quads, VgSpeedArgs, BLOCK)
+GPU_KERNEL_RESIDENT(speed_low_quads, VgSpeedArgs, BLOCK, 3)
 {
     speed_low_tile(&args, VG_SPEED_PLAIN, 4);
 }
@@ -414,9 +414,10 @@ GPU_FN float speed_of_rank(int32_t rank)
     return vg_bits_float(rank < 0 ? 0x80000000u | (uint32_t)-rank : (uint32_t)rank);
 }
 
-/* Of a chunk: ranks. Start s is first + s. */
+/* Of a chunk. The rank of start s is first + s. */
 typedef struct SpeedMap {
-    int32_t first, ends[STARTS];
+    int32_t first;
+    float ends[STARTS];
 } SpeedMap;
 
 /* What threads share while they sum. */
@@ -426,7 +427,8 @@ typedef struct SpeedChains {
     float sums[BLOCK];        /* of threads, then the largest ones, and where they are */
     int32_t places[BLOCK];
     float before[CHUNKS];
-    int32_t end, known;
+    float end;
+    int32_t known;
 } SpeedChains;
 
 /* Sum over the values of the threads before this one, about. */
@@ -469,6 +471,14 @@ GPU_FN void speed_read_ahead(const float *x, float values[AHEAD])
         values[k] = x[k];
 }
 
+GPU_FN float speed_add_values(float sum, const float values[AHEAD])
+{
+    GPU_UNROLL
+    for (int32_t k = 0; k < AHEAD; k++)
+        sum += values[k];
+    return sum;
+}
+
 /* Cuts x[0..n) into chunks and estimates the sums at the cuts. */
 GPU_FN void speed_cut(const float *x, int32_t n, float carry, SpeedChains *chains)
 {
@@ -480,9 +490,7 @@ GPU_FN void speed_cut(const float *x, int32_t n, float carry, SpeedChains *chain
     GPU_ROLL
     for (; i + AHEAD <= end; i += AHEAD) {
         speed_read_ahead(x + i, values);
-        GPU_UNROLL
-        for (int32_t k = 0; k < AHEAD; k++)
-            sum += values[k];
+        sum = speed_add_values(sum, values);
     }
     for (; i < end; i++)
         sum += x[i];
@@ -525,6 +533,16 @@ GPU_FN void speed_cut(const float *x, int32_t n, float carry, SpeedChains *chain
     gpu_barrier();
 }
 
+GPU_FN void speed_add_ahead(const float values[AHEAD], float sums[PER_THREAD])
+{
+    GPU_UNROLL
+    for (int32_t k = 0; k < AHEAD; k++) {
+        GPU_UNROLL
+        for (int32_t s = 0; s < PER_THREAD; s++)
+            sums[s] += values[k];
+    }
+}
+
 /* Sums a chunk from the starts of this thread. */
 GPU_FN void speed_sum_chunk(const float *x, SpeedChains *chains)
 {
@@ -537,17 +555,26 @@ GPU_FN void speed_sum_chunk(const float *x, SpeedChains *chains)
     for (int32_t s = 0; s < PER_THREAD; s++)
         sums[s] = speed_of_rank(map->first + start + s * PER_CHUNK);
     int32_t i = chains->cuts[chunk];
+    if (i + AHEAD <= end) {
+        float values[AHEAD], next[AHEAD];
+        speed_read_ahead(x + i, values);
+        GPU_ROLL
+        for (; i + 3 * AHEAD <= end; i += 2 * AHEAD) {
+            speed_read_ahead(x + i + AHEAD, next);
+            speed_add_ahead(values, sums);
+            speed_read_ahead(x + i + 2 * AHEAD, values);
+            speed_add_ahead(next, sums);
+        }
+        speed_add_ahead(values, sums);
+        i += AHEAD;
+    }
     GPU_ROLL
     for (; i + AHEAD <= end; i += AHEAD) {
         float values[AHEAD];
         speed_read_ahead(x + i, values);
-        GPU_UNROLL
-        for (int32_t k = 0; k < AHEAD; k++) {
-            GPU_UNROLL
-            for (int32_t s = 0; s < PER_THREAD; s++)
-                sums[s] += values[k];
-        }
+        speed_add_ahead(values, sums);
     }
+    GPU_ROLL
     for (; i < end; i++) {
         const float value = x[i];
         GPU_UNROLL
@@ -556,28 +583,25 @@ GPU_FN void speed_sum_chunk(const float *x, SpeedChains *chains)
     }
     GPU_UNROLL
     for (int32_t s = 0; s < PER_THREAD; s++)
-        map->ends[start + s * PER_CHUNK] = speed_rank(sums[s]);
+        map->ends[start + s * PER_CHUNK] = sums[s];
 }
 
 /* Follows the maps from `carry`, and moves each chunk's starts around the one that was found. By one thread. */
 GPU_FN void speed_follow(float carry, SpeedChains *chains)
 {
-    int32_t at = speed_rank(carry), first = chains->maps[0].first;
-    int known = 1;
+    float at = carry;
+    int32_t first = chains->maps[0].first, known = 1;
 
-    GPU_ROLL
+    GPU_UNROLL_BY(4)
     for (int32_t c = 0; c < CHUNKS; c++) {
         SpeedMap *const map = &chains->maps[c];
         const int32_t next_first = chains->maps[c + 1 < CHUNKS ? c + 1 : c].first;
-        const int32_t s = at - first, nearest = s < 0 ? 0 : s < STARTS ? s : STARTS - 1;
-        int32_t end = map->ends[nearest];
-        if (VG_RARELY(s != nearest)) {
-            const float shift = speed_of_rank(at) - speed_of_rank(first + nearest);
-            end = speed_rank(speed_of_rank(end) + shift);
-            known = 0;
-        }
-        map->first = at - START_BELOW;
-        at = end;
+        const int32_t rank = speed_rank(at), s = rank - first, nearest = s < 0 ? 0 : s < STARTS ? s : STARTS - 1;
+        /* 0 where the start is known: an end is no -0, so that it stays as it is. */
+        const float shift = at - speed_of_rank(first + nearest);
+        known &= s == nearest;
+        map->first = rank - START_BELOW;
+        at = map->ends[nearest] + shift;
         first = next_first;
     }
     chains->end = at;
@@ -597,24 +621,62 @@ GPU_FN float speed_running_sum(const float *x, int32_t n, float carry)
             speed_follow(carry, &chains);
         gpu_barrier();
     } while (!chains.known);
-    const float sum = speed_of_rank(chains.end);
+    const float sum = chains.end;
     gpu_barrier(); /* before it is overwritten */
     return sum;
 }
 
-GPU_KERNEL(speed_means, VgSpeedArgs, BLOCK)
+/* Samples of a window that a thread holds until they are summed. */
+typedef struct SpeedPart {
+    float values[(VG_SPEED_MEAN_PART + BLOCK - 1) / BLOCK];
+} SpeedPart;
+
+/* Reads samples first..first + n - 1 of window p, row after row. */
+GPU_FN SpeedPart speed_read_part(const SpeedWindows *w, int32_t p, int32_t first, int32_t n)
 {
-    float *const part = (float *)gpu_dynamic_shared();
+    const int32_t tid = (int32_t)gpu_tid(0), step_x = BLOCK % w->width, step_y = BLOCK / w->width;
+    int32_t x = (first + tid) % w->width, y = (first + tid) / w->width;
+    SpeedPart part;
+
+    GPU_UNROLL
+    for (int32_t k = 0; k < (int32_t)(sizeof(part.values) / sizeof(*part.values)); k++) {
+        part.values[k] = tid + k * BLOCK < n ? gpu_loadf(speed_window(w, p, x, y)) : 0;
+        const int next_row = x + step_x >= w->width;
+        x += next_row ? step_x - w->width : step_x;
+        y += next_row ? step_y + 1 : step_y;
+    }
+    return part;
+}
+
+GPU_FN void speed_store_part(const SpeedPart *part, int32_t n, float *to)
+{
+    const int32_t tid = (int32_t)gpu_tid(0);
+
+    GPU_UNROLL
+    for (int32_t k = 0; k < (int32_t)(sizeof(part->values) / sizeof(*part->values)); k++)
+        if (tid + k * BLOCK < n)
+            to[tid + k * BLOCK] = part->values[k];
+}
+
+GPU_KERNEL_RESIDENT(speed_means, VgSpeedArgs, BLOCK, 2)
+{
+    float *const values = (float *)gpu_dynamic_shared();
     const SpeedWindows w = speed_windows(&args, gpu_bid(1));
     const int32_t p = (int32_t)gpu_bid(0), n = w.width * w.height;
+    int32_t size = n < args.mean_part ? n : args.mean_part;
+    SpeedPart part = speed_read_part(&w, p, 0, size);
     float sum = 0;
 
-    for (int32_t first = 0; first < n; first += args.mean_part) {
-        const int32_t size = n - first < args.mean_part ? n - first : args.mean_part;
-        for (int32_t i = (int32_t)gpu_tid(0); i < size; i += BLOCK)
-            part[i] = gpu_loadf(speed_window(&w, p, (first + i) % w.width, (first + i) / w.width));
+    GPU_ROLL
+    for (int32_t first = 0; first < n;) {
+        const int32_t now = size, next = first + now;
+        speed_store_part(&part, now, values);
         gpu_barrier();
-        sum = speed_running_sum(part, size, sum);
+        /* The next part is on its way while this one is summed. */
+        size = n - next < args.mean_part ? n - next : args.mean_part;
+        part = speed_read_part(&w, p, next, size);
+        sum = speed_running_sum(values, now, sum);
+        first = next;
     }
     if (gpu_tid(0) == 0)
         speed_statistics(&args, gpu_bid(1))->means[p] = sum / (float)n;
@@ -683,7 +745,7 @@ GPU_FN double speed_add_lane(double sum, const SpeedRows *rows, const SpeedPair 
     int32_t p = speed_offset(rows, pair->p) + lane, q = speed_offset(rows, pair->q) + lane, left = in_row, b = 0;
     SpeedBatch batch = speed_load_batch(rows, p, q, left, VG_SPEED_LANES, size, shared);
 
-    GPU_ROLL
+    GPU_UNROLL_BY(2)
     for (int32_t i = batches * rows->n; i > 0; i--) {
         const int row_ends = ++b == batches;
         const int32_t step = row_ends ? rows->pitch - (batches - 1) * VG_SPEED_LANES * size : VG_SPEED_LANES * size;
@@ -738,7 +800,7 @@ GPU_FN double speed_add_rows(double sum, const SpeedRows *rows, const SpeedPair 
 /* Copies n floats, a multiple of four, from memory aligned to 16. Several vectors are under way at a time. */
 GPU_FN void speed_stage(uint64_t from, int32_t n, float *to)
 {
-    enum { TOGETHER = 8, STEP = TOGETHER * VG_SPEED_COVARIANCE_BLOCK };
+    enum { TOGETHER = 12, STEP = TOGETHER * VG_SPEED_COVARIANCE_BLOCK };
 
     for (int32_t first = (int32_t)gpu_tid(0); first < n / 4; first += STEP) {
         GpuWords vectors[TOGETHER] = { { { 0 } } };
@@ -878,34 +940,35 @@ typedef struct SpeedReduction {
     float *tau; /* 0: all that is to be cleared is 0 */
 } SpeedReduction;
 
-/* The reflection of row i: tau, and v. By the first N threads, all of which work out what is common. */
+/* The reflection of row i: v, and tau. By the first N threads, all of which work out what is common, and one more. */
 GPU_FN void speed_find_reflector(const SpeedReduction *a, int32_t i, const int from)
 {
     const int32_t tid = (int32_t)gpu_tid(0), s = i + 1;
     const float *const row = a->m + i * ROW;
-    const float diagonal = row[i], beside = row[s], own = row[tid];
-    float x[ROW], sum = 0, divisor = 1;
+    const float diagonal = row[i], beside = row[s], own = row[tid < N ? tid : s];
+    float x[ROW], sum = 0;
+    VgSpeedReflector reflector;
 
     speed_load_row(row, x, from);
     GPU_UNROLL
     for (int32_t c = from; c < N; c++)
         sum += c > s ? x[c] * x[c] : 0;
     const float length = VG_SQRTF(sum);
-    if (tid == 0) {
+    reflector.b = beside;
+    reflector.divisor = 1;
+    if (length != 0)
+        reflector = vg_speed_reflector(beside, length);
+    /* One division for all threads. */
+    const float numerator = tid < N ? own : reflector.b - beside,
+                denominator = tid < N ? reflector.divisor : reflector.b;
+    const float quotient = numerator / denominator;
+    if (tid == N) {
+        *a->tau = length != 0 ? quotient : 0;
         a->d[i] = diagonal;
-        a->e[i] = beside;
+        a->e[i] = reflector.b;
+    } else {
+        a->v[tid] = tid < s ? 0 : tid == s ? 1 : quotient;
     }
-    if (length != 0) {
-        const VgSpeedReflector reflector = vg_speed_reflector(beside, length);
-        divisor = reflector.divisor;
-        if (tid == 0) {
-            a->e[i] = reflector.b;
-            *a->tau = reflector.tau;
-        }
-    } else if (tid == 0) {
-        *a->tau = 0;
-    }
-    a->v[tid] = tid < s ? 0 : tid == s ? 1 : own / divisor;
 }
 
 /* Step i of the tridiagonalisation, for `from` <= i + 1. m is symmetric, so that its rows do for columns. */
@@ -915,7 +978,7 @@ GPU_FN void speed_reduce(const SpeedReduction *a, int32_t i, const int from)
     const int32_t tid = (int32_t)gpu_tid(0), first_row = tid / N, column = tid % N, s = i + 1;
     float x[ROW], v[ROW];
 
-    if (tid < N)
+    if (tid <= N)
         speed_find_reflector(a, i, from);
     gpu_barrier();
     const float tau = *a->tau;
@@ -1053,18 +1116,18 @@ GPU_FN uint32_t speed_sweep(float *d, float *e, int32_t first, int32_t last)
     sweep.before = 0;
     sweep.turn = vg_speed_turn(&sweep.chase, vg_speed_rotation(sweep.chase.phi, sweep.chase.psi));
     while (sweep.k < last - 1) {
-        int valid = 1;
-        /* A loop of its own, which nothing interrupts but a number that quick rotations are not for. */
+        int valid;
+        /* A loop of its own, with one branch. */
         GPU_ROLL
-        while (sweep.k < last - 1) {
+        do {
             rotation = vg_speed_quick_rotation(sweep.chase.phi, sweep.chase.psi, &valid);
             speed_finish_turn(&sweep);
-            if (VG_RARELY(!valid))
-                break;
             sweep.turn = vg_speed_turn(&sweep.chase, rotation);
-        }
-        if (VG_RARELY(!valid))
+        } while (valid && sweep.k < last - 1);
+        if (!valid) {
+            sweep.chase = sweep.turn.chase;
             sweep.turn = vg_speed_turn(&sweep.chase, vg_speed_plain_rotation(sweep.chase.phi, sweep.chase.psi));
+        }
     }
     speed_finish_turn(&sweep);
     d[last] = sweep.chase.alpha;
@@ -1293,7 +1356,7 @@ GPU_FN uint32_t speed_singular(const VgSpeedArgs *args, uint32_t picture)
 /* Running sum of a plane's terms, in thread 0. */
 GPU_FN float speed_pool(GPU_GLOBAL const float *terms, int32_t n)
 {
-    enum { PART = 2048, STEP = 8 };
+    enum { PART = 2048 };
     GPU_SHARED float part[PART];
     float sum = 0;
 
@@ -1303,10 +1366,14 @@ GPU_FN float speed_pool(GPU_GLOBAL const float *terms, int32_t n)
             part[i] = first + i < n ? terms[first + i] : 0;
         gpu_barrier();
         if (gpu_tid(0) == 0) {
-            for (int32_t i = 0; i < PART && first + i < n; i += STEP) {
-                GPU_UNROLL
-                for (int32_t k = 0; k < STEP; k++)
-                    sum += part[i + k];
+            float values[AHEAD], next[AHEAD];
+            speed_read_ahead(part, values);
+            GPU_ROLL
+            for (int32_t i = 0; i < PART && first + i < n; i += 2 * AHEAD) {
+                speed_read_ahead(part + i + AHEAD, next);
+                sum = speed_add_values(sum, values);
+                speed_read_ahead(part + (i + 2 * AHEAD) % PART, values);
+                sum = speed_add_values(sum, next);
             }
         }
         gpu_barrier();

@@ -260,9 +260,9 @@ VG_FN float vg_speed_covariance(double sum, int32_t n)
 /** Below this, a matrix counts as singular, and an off-diagonal as nothing beside its neighbours on the diagonal. */
 #define VG_SPEED_EPSILON 1e-6
 
-/** A reflection that turns (a, x) with |x| = n into (b, 0). Its vector is (1, x / divisor). */
+/** A reflection that turns (a, x) with |x| = n into (b, 0). Its vector is (1, x / divisor), its factor (b - a) / b. */
 typedef struct VgSpeedReflector {
-    float b, tau, divisor;
+    float b, divisor;
 } VgSpeedReflector;
 
 /** For n other than 0; the divisor is not 0 then. */
@@ -271,7 +271,6 @@ VG_FN VgSpeedReflector vg_speed_reflector(float a, float n)
     const float length = VG_SQRTF(a * a + n * n);
     VgSpeedReflector r;
     r.b = a >= 0 ? -length : length;
-    r.tau = (r.b - a) / r.b;
     r.divisor = a - r.b;
     return r;
 }

@@ -557,14 +557,14 @@ static void golden_values_of_speed(void **state)
         const char *table, *metric;
     } tables[] = {
         { "speed_upscale.tsv.gz", "speed_temporal" },
-#ifndef __SANITIZE_ADDRESS__ /* slow */
+#ifndef BRIEF /* slow */
         { "speed_temporal.tsv.gz", "speed_temporal" },
         { "speed_chroma.tsv.gz", "speed_chroma" },
 #endif
     };
     VgScorerConfig config = VG_SCORER_CONFIG_INIT;
     (void)state;
-    config.backend = VG_BACKEND_CUDA;
+    config.backend = BACKEND;
     config.in_flight = 2;
     for (unsigned i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
         Golden golden = golden_read(tables[i].table);
@@ -707,7 +707,7 @@ static void formats_of_both_lags_agree(void **state)
 {
     (void)state;
     for (unsigned f = 0; f < N_FORMATS; f++) {
-#ifdef __SANITIZE_ADDRESS__ /* slow: a third of the formats; the plain build has all */
+#ifdef BRIEF /* slow: a third of the formats; the plain build has all */
         if (f % 3)
             continue;
 #endif
@@ -1406,7 +1406,7 @@ static int no_wait_for_earlier_frames(VgDevice *device, VgStream stream, VgEvent
 /* Whether it is seen that a lane does not wait for pictures of earlier frames, which other lanes wait for. */
 static void check_missing_waits(Run *run)
 {
-    const int in_place = run->config.memory == VG_MEMORY_CUDA && run->config.history != VG_HISTORY_COPY;
+    const int in_place = run->config.memory == MEMORY && run->config.history != VG_HISTORY_COPY;
     Run expected = expected_of(run);
     next.table = &faulty;
     dropped = 0;

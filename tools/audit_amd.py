@@ -127,7 +127,9 @@ def rules(kernel, counts, allowed):
         divisions = n[f"div_fixup_f{bits}"]
         if divisions < low[f"fdiv.{kind}"]:
             yield "approximate", f"{divisions} completed divisions of {low[f'fdiv.{kind}']}"
-        wanted = divisions + high[f"rcp.{kind}"] + (high["divide.i64"] if bits == "32" else 0)
+        wanted = divisions + (high["divide.i64"] if bits == "32" else 0)
+        if "rcp" in allowed:  # gpu_near_reciprocal()
+            wanted += high[f"rcp.{kind}"]
         if n[f"rcp_f{bits}"] > wanted:
             yield "approximate", f"{n[f'rcp_f{bits}']} reciprocals, but reason for {wanted}"
         if n[f"sqrt_f{bits}"] > high[f"sqrt.{kind}"]:

@@ -148,6 +148,18 @@ def test_tests_of_ffmpeg(hip, fate, name):
         assert done.stdout == (references / name).read_text()
 
 
+def test_architecture_without_kernels(hip, clips, on_cpu):
+    """The error names it, and how to build for it; the CPU may score instead."""
+    strange = {"HIPSTAND_ARCH": "gfx1010:xnack-"}
+    missing = r"there are no kernels for gfx1010, only for gfx.*\. Build the library with it in meson's option gpu_hip_targets"
+    for score in (hip.score, hip.upload):
+        result = score(*clips, ALL + ":backend=hip", device=strange, fails=True)
+        assert len(result.errors) == 1 and re.search(missing, result.errors[0]) and not result.log.exists()
+        result = score(*clips, ALL + ":backend=hip:fallback=cpu", device=strange)
+        assert len(result.warnings) == 1 and re.search(missing, result.warnings[0]) and not result.errors
+        assert scores(result) == on_cpu()
+
+
 # ---- Formats ----
 
 
