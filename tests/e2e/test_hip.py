@@ -114,6 +114,40 @@ def test_runtime_of_another_name(hip, clips, on_cpu):
         assert scores(other.upload(*clips, ALL)) == on_cpu()
 
 
+# FFmpeg's own tests of what lists formats and devices: name in FATE -> program.
+FATE = {
+    "imgutils": "libavutil/tests/imgutils",
+    "pixfmt_best": "libavutil/tests/pixfmt_best",
+    "sws-pixdesc-query": "libswscale/tests/pixdesc_query",
+    "hwdevice": "libavutil/tests/hwdevice",
+}
+
+
+@pytest.fixture(scope="session")
+def fate(tmp_path_factory):
+    """Builds them in the tree; gives the tree and the folder with what they must print."""
+    tree, source = Path(program()).parent, tmp_path_factory.mktemp("fate") / "ffmpeg"
+    release = ".".join((tree / "RELEASE").read_text().strip().split(".")[:2])
+    done = subprocess.run(["make", "-C", tree, "-s", *FATE.values()], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    files = [f"tests/ref/fate/{name}" for name in FATE if name != "hwdevice"]
+    done = subprocess.run([ROOT / "tools/ffmpeg_source", release, source, *files], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return tree, source / "tests/ref/fate"
+
+
+@pytest.mark.parametrize("name", FATE)
+def test_tests_of_ffmpeg(hip, fate, name):
+    """They pass with one pixel format and one device type more; that of devices asks only for the status."""
+    tree, references = fate
+    done = subprocess.run([tree / FATE[name]], env=hip.environment(), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    if name == "hwdevice":
+        assert "Device type hip successfully" in done.stderr, done.stderr
+    else:
+        assert done.stdout == (references / name).read_text()
+
+
 def test_architecture_without_kernels(hip, clips, on_cpu):
     """The error names it, and how to build for it; the CPU may score instead."""
     strange = {"HIPSTAND_ARCH": "gfx1010:xnack-"}
