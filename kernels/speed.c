@@ -1356,7 +1356,7 @@ GPU_FN uint32_t speed_singular(const VgSpeedArgs *args, uint32_t picture)
 /* Running sum of a plane's terms, in thread 0. */
 GPU_FN float speed_pool(GPU_GLOBAL const float *terms, int32_t n)
 {
-    enum { PART = 2048 };
+    enum { PART = 2048, BATCHES = 4 };
     GPU_SHARED float part[PART];
     float sum = 0;
 
@@ -1366,14 +1366,15 @@ GPU_FN float speed_pool(GPU_GLOBAL const float *terms, int32_t n)
             part[i] = first + i < n ? terms[first + i] : 0;
         gpu_barrier();
         if (gpu_tid(0) == 0) {
-            float values[AHEAD], next[AHEAD];
-            speed_read_ahead(part, values);
             GPU_ROLL
-            for (int32_t i = 0; i < PART && first + i < n; i += 2 * AHEAD) {
-                speed_read_ahead(part + i + AHEAD, next);
-                sum = speed_add_values(sum, values);
-                speed_read_ahead(part + (i + 2 * AHEAD) % PART, values);
-                sum = speed_add_values(sum, next);
+            for (int32_t i = 0; i < PART && first + i < n; i += BATCHES * AHEAD) {
+                float values[BATCHES][AHEAD];
+                GPU_UNROLL
+                for (int32_t b = 0; b < BATCHES; b++)
+                    speed_read_ahead(part + i + b * AHEAD, values[b]);
+                GPU_UNROLL
+                for (int32_t b = 0; b < BATCHES; b++)
+                    sum = speed_add_values(sum, values[b]);
             }
         }
         gpu_barrier();
