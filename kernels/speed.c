@@ -898,8 +898,9 @@ GPU_KERNEL(speed_covariances_wide, VgSpeedArgs, VG_SPEED_COVARIANCE_BLOCK)
 #define PITCH 25
 
 /*
- * Running sums of entries from some index on begin at the multiple of five at or below it, which is a constant of unrolled
- * loops, so that loads are under way together. Terms before the index are +0 or -0, which leaves a running sum as it is.
+ * Running sums of entries from some index on begin at a constant at or below it, so that loops are unrolled and loads under way
+ * together: a multiple of five for the QR factorisation, 0 or 12 for the tridiagonalisation. Terms before the index are +0 or
+ * -0, which leaves a running sum as it is.
  */
 
 GPU_FN void speed_load_matrix(GPU_GLOBAL const VgSpeedStatistics *statistics, float *m)

@@ -366,10 +366,15 @@ VG_FN float vg_speed_rsqrt(float v, float near)
     return VG_FMAF(0.5f * y, rest, y);
 }
 
+/** Mantissas from here on are divided by plainly: more of them change nothing, as the software device shows. */
+#ifndef VG_SPEED_LAST_MANTISSA
+#define VG_SPEED_LAST_MANTISSA 0x7ffffau
+#endif
+
 /** Whether vg_speed_quotient() is for these. */
 VG_FN int vg_speed_has_quotient(float n, float d)
 {
-    return n > 0x1p-60f && d < 0x1p60f && (vg_float_bits(d) & 0x7fffff) < 0x7ffffa;
+    return n > 0x1p-60f && d < 0x1p60f && (vg_float_bits(d) & 0x7fffff) < VG_SPEED_LAST_MANTISSA;
 }
 
 /**
@@ -390,6 +395,7 @@ VG_FN float vg_speed_quotient(float n, float d, float near)
     return VG_FMAF(reciprocal, VG_FMAF(-d, q, n), q);
 }
 
+/** From t, 1 / sqrt(1 + t t) and steepness. */
 VG_FN VgSpeedRotation vg_speed_rotation_by(float t, float rho, int steep)
 {
     VgSpeedRotation r;
@@ -409,7 +415,10 @@ VG_FN VgSpeedRotation vg_speed_plain_rotation(float phi, float psi)
     return vg_speed_rotation_by(t, vg_speed_rsqrt(v, vg_speed_near_rsqrt(v)), steep);
 }
 
-/** The same of numbers that vg_speed_has_quotient() is true of; it tells whether that is so. */
+/**
+ * The same of numbers, no NaNs, that vg_speed_has_quotient() is true of; it tells whether that is so. What t nearly is, is within
+ * 2^-22 of it, and v within six units in the last place.
+ */
 VG_FN VgSpeedRotation vg_speed_quick_rotation(float phi, float psi, int *valid)
 {
     const float x = vg_speed_magnitude(phi), y = vg_speed_magnitude(psi);

@@ -673,7 +673,9 @@ static void rotations_agree(void **state)
             random = random * 6364136223846793005u + 1442695040888963407u;
             bits[k] = (uint32_t)(random >> 33) % (140u << 23) + (57u << 23) + (uint32_t)(random >> 32 << 31);
         }
-        bits[1] = i % 4 ? (bits[0] & 0x7f800000u) + ((uint32_t)(i % 7) << 22) + bits[1] % (1u << 24) : bits[1];
+        if (i % 4)
+            bits[1] =
+                (bits[0] & 0x7f800000u) + ((uint32_t)(i % 7) << 22) + bits[1] % (1u << 24) + (bits[1] & 0x80000000u);
         int valid;
         const float phi = vg_bits_float(bits[0]), psi = vg_bits_float(bits[1]);
         const VgSpeedRotation quick = vg_speed_quick_rotation(phi, psi, &valid);

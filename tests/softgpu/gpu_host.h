@@ -175,6 +175,9 @@ GPU_FN double gpu_fma(double a, double b, double c)
     return __builtin_fma(a, b, c);
 }
 
+/* Of shared_math/speed.h: an eighth of all rotations of SpEED's is made plainly, so that tests come to that. */
+#define VG_SPEED_LAST_MANTISSA 0x700000u
+
 /** As far off as it may be, in either direction. */
 GPU_FN float gpu_near_reciprocal(float x)
 {
