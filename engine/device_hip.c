@@ -124,22 +124,27 @@ static int look_up(HipDevice *d, void *function, const char *name, const VgLog *
 
 static int open_library(HipDevice *d, const VgLog *log)
 {
+    enum { N = sizeof(libraries) / sizeof(libraries[0]) };
     char why[512] = "";
-    for (unsigned i = 0; !d->library && i < sizeof(libraries) / sizeof(libraries[0]); i++) {
-        d->library_name = libraries[i];
+    int all_absent = 1;
+    /* First one that is in the process already: to a second runtime its streams and its memory would mean nothing. */
+    for (unsigned i = 0; !d->library && i < 2 * N; i++) {
+        d->library_name = libraries[i % N];
         /* Threads of a runtime may outlive its last user. */
-        d->library = dlopen(libraries[i], RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-        if (!d->library) {
-            const char *error = dlerror(); /* of one that is there, but does not load, or else of the first */
-            if (!why[0] || !strstr(error, "No such file"))
-                snprintf(why, sizeof(why), "%s", error);
-        }
+        d->library = dlopen(d->library_name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE | (i < N ? RTLD_NOLOAD : 0));
+        if (d->library || i < N)
+            continue;
+        const char *error = dlerror();
+        /* What one that is there lacks says more than that the first one is not there. */
+        const int absent = !error || !strncmp(error, d->library_name, strlen(d->library_name));
+        if (!why[0] || (all_absent && !absent))
+            snprintf(why, sizeof(why), "%s", error ? error : "no reason given");
+        all_absent &= absent;
     }
     if (d->library)
         return 0;
-    vg_log(log, VG_LOG_ERROR,
-           "ROCm's HIP runtime cannot be opened (%s; .so.6, .so.5 and .so neither): install it, or score on the CPU",
-           why);
+    vg_log(log, VG_LOG_ERROR, "ROCm's HIP runtime cannot be opened (%s%s): install it, or score on the CPU", why,
+           all_absent ? "; .so.6, .so.5 and .so neither" : "");
     return -ENODEV;
 }
 
@@ -473,20 +478,37 @@ static void explain_missing(HipDevice *d)
         d->arch[0] ? d->arch : "this GPU's architecture, which rocminfo tells", targets);
 }
 
+/* Whether another image may do after this error. Runtimes do not agree on what they say of code that does not fit. */
+static int may_go_on(const HipDevice *d, int err)
+{
+    return err == -ENOEXEC || (!d->arch[0] && err != -ENOMEM && !vg_device_lost(&d->head));
+}
+
 /* The image for the device's architecture or, where that is unknown, the first one that the runtime takes. */
 static int load_fitting(HipDevice *d, HipModule *module, const VgLog *log)
 {
-    int err = -ENOEXEC;
-    (void)result(d, "hipModuleLoadData", hipErrorNoBinaryForGpu); /* what it would say if it were given another one's */
-    for (const VgHipImage *i = vg_images_hip; err == -ENOEXEC && i->target; i++) {
+    /* What it would say if it were given another one's. */
+    int err = result(d, "hipModuleLoadData", hipErrorNoBinaryForGpu), tried = 0;
+    for (const VgHipImage *i = vg_images_hip; err && may_go_on(d, err) && i->target; i++) {
         if (d->arch[0] && strcmp(i->target, d->arch))
             continue;
+        tried = 1;
         err = load_image(d, module, i);
         if (!err)
             vg_log(log, VG_LOG_VERBOSE, "kernels: code for %s loaded", i->target);
     }
-    if (err == -ENOEXEC)
+    if (!err || !may_go_on(d, err))
+        return err;
+    if (!d->arch[0] || !tried) {
+        err = result(d, "hipModuleLoadData", hipErrorNoBinaryForGpu);
         explain_missing(d);
+    } else {
+        snprintf(
+            d->head.remedy, sizeof(d->head.remedy),
+            ": this library has code for %s, but this runtime does not take it. Install another release of ROCm, or "
+            "score on the CPU",
+            d->arch);
+    }
     return err;
 }
 
