@@ -19,7 +19,7 @@
 
 GPU_KERNEL(speed_table, VgSpeedTableArgs, VG_SPEED_TABLE_BLOCK)
 {
-    GPU_GLOBAL VgSpeedEntry *const table = (GPU_GLOBAL VgSpeedEntry *)args.table;
+    GPU_GLOBAL VgSpeedTableEntry *const table = (GPU_GLOBAL VgSpeedTableEntry *)args.table;
 
     for (int32_t i = (int32_t)gpu_tid(0); i < args.n; i += VG_SPEED_TABLE_BLOCK) {
         table[i].at = args.entries[i].at;
@@ -74,7 +74,7 @@ GPU_FN SpeedEntries speed_entries(uint64_t table, int32_t count, int32_t index, 
 
     GPU_UNROLL
     for (int32_t k = 0; k < vg_speed_offsets(method); k++) {
-        const uint64_t address = table + (uint64_t)(k * count + index) * sizeof(VgSpeedEntry);
+        const uint64_t address = table + (uint64_t)(k * count + index) * sizeof(VgSpeedTableEntry);
         const GpuWords words = gpu_load64(address);
         entries.e[k].at = (int32_t)words.w[0];
         entries.e[k].weight = vg_bits_float(words.w[1]);
