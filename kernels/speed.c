@@ -19,7 +19,7 @@
 
 GPU_KERNEL(speed_table, VgSpeedTableArgs, VG_SPEED_TABLE_BLOCK)
 {
-    GPU_GLOBAL VgSpeedEntry *const table = (GPU_GLOBAL VgSpeedEntry *)args.table;
+    GPU_GLOBAL VgSpeedTableEntry *const table = (GPU_GLOBAL VgSpeedTableEntry *)args.table;
 
     for (int32_t i = (int32_t)gpu_tid(0); i < args.n; i += VG_SPEED_TABLE_BLOCK) {
         table[i].at = args.entries[i].at;
@@ -74,7 +74,7 @@ GPU_FN SpeedEntries speed_entries(uint64_t table, int32_t count, int32_t index, 
 
     GPU_UNROLL
     for (int32_t k = 0; k < vg_speed_offsets(method); k++) {
-        const uint64_t address = table + (uint64_t)(k * count + index) * sizeof(VgSpeedEntry);
+        const uint64_t address = table + (uint64_t)(k * count + index) * sizeof(VgSpeedTableEntry);
         const GpuWords words = gpu_load64(address);
         entries.e[k].at = (int32_t)words.w[0];
         entries.e[k].weight = vg_bits_float(words.w[1]);
@@ -894,31 +894,11 @@ GPU_KERNEL(speed_covariances_wide, VgSpeedArgs, VG_SPEED_COVARIANCE_BLOCK)
 
 /* ---- Eigenvalues ---------------------------------------------------------------------------------------------------- */
 
-/* Words from row to row of matrices in shared memory: odd, so that neither rows nor columns collide. */
-#define PITCH 25
-
 /*
  * Running sums of entries from some index on begin at a constant at or below it, so that loops are unrolled and loads under way
- * together: a multiple of five for the QR factorisation, 0 or 12 for the tridiagonalisation. Terms before the index are +0 or
- * -0, which leaves a running sum as it is.
+ * together: 0 or 12 here, a multiple of five for the QR factorisation below. Terms before the index are +0 or -0, which leaves a
+ * running sum as it is.
  */
-
-GPU_FN void speed_load_matrix(GPU_GLOBAL const VgSpeedStatistics *statistics, float *m)
-{
-    for (uint32_t i = gpu_tid(0); i < N * N; i += BLOCK)
-        m[i] = statistics->covariances[i];
-}
-
-/* sum + the squares of values[from..24], of which those before `first` are left out. */
-GPU_FN float speed_add_squares(float sum, const float *values, int32_t first, const int from)
-{
-    GPU_UNROLL
-    for (int32_t i = from; i < N; i++) {
-        const float value = i < from + SIDE + 1 && i < first ? 0 : values[i];
-        sum += value * value;
-    }
-    return sum;
-}
 
 /* Entries from row to row where rows are read as vectors of four: threads that read one each do not collide. */
 #define ROW 28
@@ -1105,7 +1085,6 @@ GPU_FN uint32_t speed_sweep(float *d, float *e, int32_t first, int32_t last)
 {
     const float mu = vg_speed_shift(d[last - 1], d[last], e[last - 1], d[first], e[first]);
     const uint32_t all = ((uint32_t)1 << last) - ((uint32_t)1 << first);
-    VgSpeedRotation rotation;
     SpeedSweep sweep;
 
     sweep.d = d;
@@ -1121,7 +1100,7 @@ GPU_FN uint32_t speed_sweep(float *d, float *e, int32_t first, int32_t last)
         /* A loop of its own, with one branch. */
         GPU_ROLL
         do {
-            rotation = vg_speed_quick_rotation(sweep.chase.phi, sweep.chase.psi, &valid);
+            const VgSpeedRotation rotation = vg_speed_quick_rotation(sweep.chase.phi, sweep.chase.psi, &valid);
             speed_finish_turn(&sweep);
             sweep.turn = vg_speed_turn(&sweep.chase, rotation);
         } while (valid && sweep.k < last - 1);
@@ -1165,10 +1144,10 @@ GPU_FN void speed_eigenvalues(GPU_GLOBAL VgSpeedStatistics *statistics)
     }
     speed_tridiagonalise(statistics, d, e);
     gpu_barrier();
-    if (tid < N)
+    if (tid < N) {
         statistics->diagonal[tid] = d[tid];
-    if (tid < N)
         statistics->off_diagonal[tid] = e[tid];
+    }
     gpu_barrier();
     if (tid > 0)
         return;
@@ -1182,6 +1161,26 @@ GPU_FN void speed_eigenvalues(GPU_GLOBAL VgSpeedStatistics *statistics)
 }
 
 /* ---- Variances ------------------------------------------------------------------------------------------------------ */
+
+/* Words from row to row of matrices in shared memory: odd, so that neither rows nor columns collide. */
+#define PITCH 25
+
+GPU_FN void speed_load_matrix(GPU_GLOBAL const VgSpeedStatistics *statistics, float *m)
+{
+    for (uint32_t i = gpu_tid(0); i < N * N; i += BLOCK)
+        m[i / N * PITCH + i % N] = statistics->covariances[i];
+}
+
+/* sum + the squares of values[from..24], of which those before `first` are left out. */
+GPU_FN float speed_add_squares(float sum, const float *values, int32_t first, const int from)
+{
+    GPU_UNROLL
+    for (int32_t i = from; i < N; i++) {
+        const float value = i < from + SIDE + 1 && i < first ? 0 : values[i];
+        sum += value * value;
+    }
+    return sum;
+}
 
 /* The unit vector u of the reflection I - 2 u u^T of step k, which clears column k of z; `from` <= k. */
 GPU_FN void speed_find_reflection(const float *z, int32_t k, float *u, const int from)
@@ -1246,7 +1245,7 @@ GPU_FN void speed_factorise(float *z, float *q)
     GPU_SHARED float u[N];
 
     for (int32_t i = (int32_t)gpu_tid(0); i < N * N; i += BLOCK)
-        q[i] = i / N == i % N ? 1.0f : 0.0f;
+        q[i / N * PITCH + i % N] = i / N == i % N ? 1.0f : 0.0f;
     gpu_barrier();
     GPU_UNROLL
     for (int32_t from = 0; from < N; from += SIDE) {
@@ -1299,9 +1298,9 @@ GPU_FN float speed_variance(const float *q, const float *r, const float *y, floa
 }
 
 /* Variances of the blocks of a share, one for each thread; the first share also tells whether a pivot is too small. */
-GPU_FN void speed_variances(const VgSpeedArgs *args, uint32_t share, float *z)
+GPU_FN void speed_variances(const VgSpeedArgs *args, uint32_t share)
 {
-    GPU_SHARED float q[N * PITCH], r[N * PITCH], t[N][BLOCK];
+    GPU_SHARED float z[N * PITCH], q[N * PITCH], r[N * PITCH], t[N][BLOCK];
     const uint32_t picture = gpu_bid(1), tid = gpu_tid(0);
     GPU_GLOBAL VgSpeedStatistics *const statistics = speed_statistics(args, picture);
     const int32_t n_blocks = speed_n_blocks(&args->params), block = (int32_t)(share * BLOCK + tid);
@@ -1338,12 +1337,10 @@ GPU_FN void speed_variances(const VgSpeedArgs *args, uint32_t share, float *z)
  */
 GPU_KERNEL(speed_factors, VgSpeedArgs, BLOCK)
 {
-    GPU_SHARED float m[N * PITCH];
-
     if (gpu_bid(0) == 0)
         speed_eigenvalues(speed_statistics(&args, gpu_bid(1)));
     else
-        speed_variances(&args, gpu_bid(0) - 1, m);
+        speed_variances(&args, gpu_bid(0) - 1);
 }
 
 /* ---- Entropies and scores -------------------------------------------------------------------------------------------- */

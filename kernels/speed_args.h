@@ -68,7 +68,7 @@ typedef struct VgSpeedEntry {
 typedef struct VgSpeedArgs {
     VgDevicePlane current[VG_SPEED_MOST_PICTURES];
     VgDevicePlane earlier[2]; /* from which they are subtracted; of temporal pictures alone */
-    /* VgSpeedEntry [offset][row or column of a window of the low pass, one window after the other] */
+    /* VgSpeedTableEntry [offset][row or column of a window of the low pass, one window after the other] */
     uint64_t columns, rows;
     uint64_t state;       /* VgSpeedState */
     uint64_t planes;      /* float [picture][height][pitch]: decimated, without local mean */
@@ -82,13 +82,19 @@ typedef struct VgSpeedArgs {
     int32_t band_rows; /* of windows, that covariances are summed of in shared memory together */
 } VgSpeedArgs;
 
+/** The same in a table, where weights are words: it is copied, and nothing else, by hosts' launches. */
+typedef struct VgSpeedTableEntry {
+    int32_t at;
+    uint32_t weight; /* bits of the binary32 */
+} VgSpeedTableEntry;
+
 /** Part of a table, which hosts make once: work memory is filled by launches alone. */
 #define VG_SPEED_TABLE_PART  480
 #define VG_SPEED_TABLE_BLOCK 64 /* threads */
 typedef struct VgSpeedTableArgs {
     uint64_t table; /* where the part goes */
     int32_t n, reserved;
-    VgSpeedEntry entries[VG_SPEED_TABLE_PART];
+    VgSpeedTableEntry entries[VG_SPEED_TABLE_PART];
 } VgSpeedTableArgs;
 
 #endif

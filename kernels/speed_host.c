@@ -34,8 +34,8 @@ static Layout layout_of(const VgSpeedParams *p)
     l.n_blocks = (uint32_t)(vg_speed_blocks(l.width) * vg_speed_blocks(l.height));
     l.state = vg_take(&l.size, sizeof(VgSpeedState));
     l.statistics = vg_take(&l.size, 2 * l.n_planes * sizeof(VgSpeedStatistics));
-    l.columns = vg_take(&l.size, entry_rows * (uint64_t)l.width * sizeof(VgSpeedEntry));
-    l.rows = vg_take(&l.size, entry_rows * (uint64_t)l.height * sizeof(VgSpeedEntry));
+    l.columns = vg_take(&l.size, entry_rows * (uint64_t)l.width * sizeof(VgSpeedTableEntry));
+    l.rows = vg_take(&l.size, entry_rows * (uint64_t)l.height * sizeof(VgSpeedTableEntry));
     l.planes = vg_take(&l.size, 2 * l.n_planes * (uint64_t)l.pitch * (uint64_t)l.height * sizeof(float));
     l.variances = vg_take(&l.size, 2 * (uint64_t)l.n_planes * l.n_blocks * sizeof(float));
     l.terms = vg_take(&l.size, (uint64_t)l.n_planes * l.n_blocks * sizeof(float));
@@ -60,7 +60,7 @@ static int store_entries(const VgLauncher *launcher, VgSpeedTableArgs *part)
 {
     const int err = vg_launch(launcher, "speed_table", 1, VG_SPEED_TABLE_BLOCK, 0, part, sizeof(*part));
 
-    part->table += (uint64_t)part->n * sizeof(VgSpeedEntry);
+    part->table += (uint64_t)part->n * sizeof(VgSpeedTableEntry);
     part->n = 0;
     return err;
 }
@@ -77,7 +77,7 @@ static int make_table(const VgSpeedParams *p, const VgLauncher *launcher, const 
             int32_t at[VG_SPEED_LANCZOS_TAPS];
             float weights[VG_SPEED_LANCZOS_TAPS];
             vg_speed_sources(p->method, i, axis->ratio, axis->size, at, weights);
-            part.entries[part.n++] = (VgSpeedEntry){ at[offset], weights[offset] };
+            part.entries[part.n++] = (VgSpeedTableEntry){ at[offset], vg_float_bits(weights[offset]) };
             if (part.n == VG_SPEED_TABLE_PART)
                 err = store_entries(launcher, &part);
         }

@@ -378,15 +378,15 @@ VG_FN int vg_speed_has_quotient(float n, float d)
 }
 
 /**
- * n / d rounded once, for 2^-60 < n <= d < 2^60, from 1 / d with an error of at most one unit in the last place, where d is
+ * n / d rounded once, for 2^-60 < n <= d < 2^60, from a number `near` at most two away from the one nearest to 1 / d, where d is
  * none of the six mantissas below a power of two.
  *
- * A step of Newton's makes of each such reciprocal the nearest number, but for 30 mantissas. From the nearest number a
- * quotient q comes out that is less than 1.5 units away. If it is less than one away, the correction rounds correctly
- * (Markstein: Computation of elementary functions on the IBM RISC System/6000 processor, 1990, theorem on division). Else
- * the rest is wrong by one in its last place at most, which matters only where n / d is within 2^-22 units of halfway between
- * two numbers; then q is half a unit away, or more than 1.5 - 2^-22 units, for which n is one of the last mantissas below a
- * power of two. tests/test_speed.c tries those and the 30 in full.
+ * A step of Newton's makes of each such reciprocal the nearest number, but for 96 pairs of a mantissa and a reciprocal. From the
+ * nearest number a quotient q comes out that is less than 1.5 units away. If it is less than one away, the correction rounds
+ * correctly (Markstein: Computation of elementary functions on the IBM RISC System/6000 processor, 1990, theorem on division).
+ * Else the rest is wrong by one in its last place at most, which matters only where n / d is within 2^-22 units of halfway
+ * between two numbers; then q is half a unit away, or more than 1.5 - 2^-22 units, for which n is one of the last mantissas below
+ * a power of two. tests/test_speed.c tries those and the 96 in full.
  */
 VG_FN float vg_speed_quotient(float n, float d, float near)
 {

@@ -314,6 +314,16 @@ void harness_options_free(const VgMetric *metric, void *options)
     free(options);
 }
 
+int harness_accepts(const VgMetric *metric, const HarnessCase *test_case)
+{
+    void *options = harness_options(metric, test_case->options);
+    char why[256];
+    const int refused = metric->check(&test_case->geometry, options, why, sizeof(why));
+
+    harness_options_free(metric, options);
+    return !refused;
+}
+
 void harness_params(const VgMetric *metric, const HarnessCase *test_case, void *params)
 {
     void *options = harness_options(metric, test_case->options);

@@ -60,6 +60,9 @@ void harness_compare_briefly(const HarnessProducer *producer, HarnessResult *res
 void *harness_options(const VgMetric *metric, const char *text);
 void harness_options_free(const VgMetric *metric, void *options);
 
+/** Whether the metric accepts the case. */
+int harness_accepts(const VgMetric *metric, const HarnessCase *test_case);
+
 /** Fills params by the metric's own rules. Fails the test if the metric refuses the case. */
 void harness_params(const VgMetric *metric, const HarnessCase *test_case, void *params);
 

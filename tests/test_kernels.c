@@ -206,16 +206,6 @@ static const uint32_t sides[][2] = {
 };
 #define N_SIDES (sizeof(sides) / sizeof(sides[0]))
 
-static int accepted(const VgMetric *metric, const HarnessCase *c)
-{
-    void *options = harness_options(metric, c->options);
-    char why[256];
-    const int refused = metric->check(&c->geometry, options, why, sizeof(why));
-
-    free(options);
-    return !refused;
-}
-
 /* Every `interval`th of the cases, chroma formats in turn. */
 static void sweep(unsigned m, unsigned interval, const HarnessProducer *producer, HarnessResult *result)
 {
@@ -226,7 +216,7 @@ static void sweep(unsigned m, unsigned interval, const HarnessProducer *producer
             for (unsigned d = 0; sweeps[i].depths[d]; d++) {
                 const HarnessCase c = { { sides[s][0], sides[s][1], (VgChroma)(n++ % 4), sweeps[i].depths[d] },
                                         sweeps[i].options };
-                if (sweeps[i].m == m && n % interval == 0 && accepted(metrics[m].metric, &c))
+                if (sweeps[i].m == m && n % interval == 0 && harness_accepts(metrics[m].metric, &c))
                     harness_compare(producer, result, 1, metrics[m].metric, &c);
             }
 }
@@ -440,7 +430,7 @@ static void golden_clips(unsigned m, const char *table)
         const Clip *ref = clip_get(ref_name), *dist = clip_get(dist_name);
         const char *options = golden_options(&golden, row, metric->info.name);
         const HarnessCase c = { ref->geometry, options };
-        if (n++ % GOLDEN_INTERVAL || !accepted(metric, &c))
+        if (n++ % GOLDEN_INTERVAL || !harness_accepts(metric, &c))
             continue;
         if (ref->geometry.width * ref->geometry.height > MOST_SAMPLES)
             continue;

@@ -296,16 +296,6 @@ static void compare_frame(const char *words, const VgMetric *metric, const VgSpe
     free(scratch);
 }
 
-static int accepted(const VgMetric *metric, const HarnessCase *c)
-{
-    void *options = harness_options(metric, c->options);
-    char why[256];
-    const int refused = metric->check(&c->geometry, options, why, sizeof(why));
-
-    harness_options_free(metric, options);
-    return !refused;
-}
-
 /* A picture as decoders on devices lay it out: aligned rows, Cb and Cr in the same, words in the high bits. To be freed. */
 static void *decoded(VgPicture *picture)
 {
@@ -355,7 +345,7 @@ static int compare_clips(const VgMetric *metric, const char *ref_name, const cha
     char words[256];
     VgSpeedParams params;
 
-    if (!accepted(metric, &c))
+    if (!harness_accepts(metric, &c))
         return 0;
     snprintf(words, sizeof(words), "%s, %s, %s, \"%s\"", metric->info.name, ref_name, dist_name, options);
     harness_params(metric, &c, &params);

@@ -85,16 +85,6 @@ static void every_metric_is_compared(void **state)
     assert_int_equal(registered, N_METRICS);
 }
 
-static int accepted(const VgMetric *metric, const HarnessCase *c)
-{
-    void *options = harness_options(metric, c->options);
-    char why[256];
-    const int refused = metric->check(&c->geometry, options, why, sizeof(why));
-
-    harness_options_free(metric, options);
-    return !refused;
-}
-
 /*
  * Of the cases, every so many are tried with sanitizers, which slow all down sixfold; the plain build tries all. Coprime to the
  * numbers of depths, options and chroma formats, so that all have their turn.
@@ -117,7 +107,7 @@ static void compare(unsigned m, unsigned interval, const HarnessProducer *produc
                 const HarnessCase c = { { metrics[m].sides[s][0], metrics[m].sides[s][1], (VgChroma)(n++ % 4),
                                           metrics[m].depths[d] },
                                         metrics[m].options[o] };
-                if (n % INTERVAL == 0 && accepted(metrics[m].metric, &c))
+                if (n % INTERVAL == 0 && harness_accepts(metrics[m].metric, &c))
                     harness_compare(producers, results, n_producers, metrics[m].metric, &c);
             }
 }
