@@ -194,7 +194,7 @@ int vg_device_find(VgDevice *device, int n, const char *which, int (*identify)(V
                                      device->name);
     }
     if (!n)
-        vg_log(log, VG_LOG_ERROR, "there is no %s device that this program may see", kind);
+        vg_log(log, VG_LOG_ERROR, "there is no %s device that this program may see%s", kind, device->remedy);
     else
         vg_log(log, VG_LOG_ERROR, "there is no %s device \"%s\": give the index or the PCI id of one of %s", kind,
                which, list);

@@ -59,7 +59,6 @@ static const char *const libraries[] = { "libamdhip64.so.7", "libamdhip64.so.6",
     F(hipModuleLaunchKernel)                                                                                           \
     F(hipStreamBeginCapture)                                                                                           \
     F(hipStreamEndCapture)                                                                                             \
-    F(hipGraphInstantiateWithFlags)                                                                                    \
     F(hipGraphLaunch)                                                                                                  \
     F(hipGraphExecDestroy)                                                                                             \
     F(hipGraphDestroy)
@@ -67,6 +66,9 @@ static const char *const libraries[] = { "libamdhip64.so.7", "libamdhip64.so.6",
 typedef struct Runtime {
 #define MEMBER(name) __typeof__(name) *name;
     FUNCTIONS(MEMBER)
+    /* One of them: early releases of ROCm 5 have the first only. */
+    MEMBER(hipGraphInstantiate)
+    MEMBER(hipGraphInstantiateWithFlags)
 #undef MEMBER
 } Runtime;
 
@@ -148,6 +150,13 @@ static int open_library(HipDevice *d, const VgLog *log)
     return -ENODEV;
 }
 
+static void explain_absence(HipDevice *d)
+{
+    snprintf(d->head.remedy, sizeof(d->head.remedy),
+             ". Make sure that the amdgpu driver is loaded and that this user and container may open /dev/kfd and "
+             "/dev/dri/renderD* (groups render and video)");
+}
+
 static int open_runtime(HipDevice *d, const VgLog *log)
 {
     int version = 0;
@@ -156,6 +165,9 @@ static int open_runtime(HipDevice *d, const VgLog *log)
     if (!err)                                                                                                          \
         err = look_up(d, &d->runtime.name, #name, log);
     FUNCTIONS(LOOK_UP)
+    *(void **)&d->runtime.hipGraphInstantiateWithFlags = dlsym(d->library, "hipGraphInstantiateWithFlags");
+    if (!d->runtime.hipGraphInstantiateWithFlags)
+        LOOK_UP(hipGraphInstantiate)
 #undef LOOK_UP
     if (err)
         return err;
@@ -164,9 +176,7 @@ static int open_runtime(HipDevice *d, const VgLog *log)
         err = HIP(d, hipRuntimeGetVersion, &version);
     d->head.driver = (unsigned)version;
     if (err == -ENODEV)
-        snprintf(d->head.remedy, sizeof(d->head.remedy),
-                 ". Make sure that the amdgpu driver is loaded and that this user and container may open /dev/kfd and "
-                 "/dev/dri/renderD* (groups render and video)");
+        explain_absence(d);
     return err ? vg_device_report(&d->head, log, err, "ROCm's HIP runtime does not start") : 0;
 }
 
@@ -185,7 +195,11 @@ static int choose(HipDevice *d, const char *which, const VgLog *log)
     int err = HIP(d, hipGetDeviceCount, &n);
     if (err && d->head.native != hipErrorNoDevice)
         return vg_device_report(&d->head, log, err, "looking for a HIP device");
-    const int index = vg_device_find(&d->head, err ? 0 : n, which, identify, log);
+    if (err || !n) {
+        n = 0;
+        explain_absence(d);
+    }
+    const int index = vg_device_find(&d->head, n, which, identify, log);
     return index < 0 ? index : 0;
 }
 
@@ -427,35 +441,36 @@ static int hip_event_elapsed(VgDevice *device, VgEvent from, VgEvent to, float *
 
 /* ---- Kernels ----------------------------------------------------------------------------------------------------- */
 
-/* The code object in full, or NULL without memory. Its size is in the last four bytes of what is packed, lowest first. */
-static uint8_t *unpack(const VgHipImage *image)
+/* The code object in full. Its size is in the last four bytes of what is packed, lowest first. */
+static hipError_t unpack(const VgHipImage *image, uint8_t **code)
 {
     const uint8_t *last = image->packed + image->packed_size - 4;
     const uint32_t size = last[0] | (uint32_t)last[1] << 8 | (uint32_t)last[2] << 16 | (uint32_t)last[3] << 24;
-    uint8_t *code = malloc(size);
     z_stream z = { 0 };
-    if (!code || inflateInit2(&z, 16 + MAX_WBITS) != Z_OK) { /* 16: gzip's format */
-        free(code);
-        return NULL;
+    *code = malloc(size);
+    if (!*code || inflateInit2(&z, 16 + MAX_WBITS) != Z_OK) { /* 16: gzip's format */
+        free(*code);
+        *code = NULL;
+        return hipErrorOutOfMemory;
     }
     z.next_in = (uint8_t *)image->packed;
     z.avail_in = (uInt)image->packed_size;
-    z.next_out = code;
+    z.next_out = *code;
     z.avail_out = size;
     const int whole = inflate(&z, Z_FINISH) == Z_STREAM_END && !z.avail_out;
     inflateEnd(&z);
-    if (!whole) {
-        free(code);
-        return NULL;
-    }
-    return code;
+    if (whole)
+        return hipSuccess;
+    free(*code);
+    *code = NULL;
+    return hipErrorInvalidImage;
 }
 
 static int load_image(HipDevice *d, HipModule *module, const VgHipImage *image)
 {
-    module->code = unpack(image);
-    if (!module->code)
-        return result(d, "unpacking code", hipErrorOutOfMemory);
+    const hipError_t native = unpack(image, &module->code);
+    if (native)
+        return result(d, "unpacking code", native);
     int err = HIP(d, hipModuleLoadData, &module->module, module->code);
     if (err) {
         free(module->code);
@@ -553,6 +568,13 @@ static int hip_capture_begin(VgDevice *device, VgStream stream)
     return HIP(hip(device), hipStreamBeginCapture, stream, hipStreamCaptureModeThreadLocal);
 }
 
+static int instantiate(HipDevice *d, hipGraph_t recorded, hipGraphExec_t *graph)
+{
+    if (d->runtime.hipGraphInstantiateWithFlags)
+        return HIP(d, hipGraphInstantiateWithFlags, graph, recorded, 0);
+    return HIP(d, hipGraphInstantiate, graph, recorded, NULL, NULL, 0);
+}
+
 static int hip_capture_end(VgDevice *device, VgStream stream, VgGraph *graph)
 {
     HipDevice *d = hip(device);
@@ -560,7 +582,7 @@ static int hip_capture_end(VgDevice *device, VgStream stream, VgGraph *graph)
     *graph = NULL;
     int err = HIP(d, hipStreamEndCapture, stream, &recorded);
     if (!err)
-        err = HIP(d, hipGraphInstantiateWithFlags, (hipGraphExec_t *)graph, recorded, 0);
+        err = instantiate(d, recorded, (hipGraphExec_t *)graph);
     if (recorded)
         (void)d->runtime.hipGraphDestroy(recorded);
     return err;

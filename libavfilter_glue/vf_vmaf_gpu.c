@@ -602,7 +602,7 @@ static int refuse_difference(AVFilterContext *ctx)
         format_name(common_name, common);
         if (on_device && !resize && !convert && !extract)
             continue;
-        if (on_device && scaler) { /* one filter does all */
+        if (on_device && scaler && !extract) { /* one filter does all */
             av_bprintf(f, "%s=", scaler);
             if (resize)
                 av_bprintf(f, "%u:%u%s", r->width, r->height, convert ? ":" : "");

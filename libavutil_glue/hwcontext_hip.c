@@ -177,6 +177,9 @@ static int open_runtime(AVHWDeviceContext *ctx)
 
     if (hip->library)
         return 0;
+    /* One that is in the process already: to a second runtime its streams and its memory would mean nothing. */
+    for (int i = 0; i < FF_ARRAY_ELEMS(names) && !hip->library; i++)
+        hip->library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE | RTLD_NOLOAD);
     for (int i = 0; i < FF_ARRAY_ELEMS(names) && !hip->library; i++) {
         /* It stays in memory when it is closed: it has threads of its own. */
         hip->library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
@@ -609,14 +612,13 @@ static int transfer_host(AVHWFramesContext *ctx, AVFrame *dst, const AVFrame *sr
     return leave_device(device, before, ret);
 }
 
-/* On the device, or between two. */
+/* On one device, of which there may be two contexts with a stream each. */
 static int transfer_device(AVHWFramesContext *ctx, AVFrame *dst, const AVFrame *src)
 {
     const AVHWFramesContext *to = (AVHWFramesContext *)dst->hw_frames_ctx->data;
     const AVHWFramesContext *from = (AVHWFramesContext *)src->hw_frames_ctx->data;
     const AVHIPDeviceContext *a = to->device_ctx->hwctx, *b = from->device_ctx->hwctx;
     AVHWDeviceContext *device = ctx->device_ctx, *other = to->device_ctx == device ? from->device_ctx : to->device_ctx;
-    int streams_differ = a->device != b->device || a->stream != b->stream;
     int before, ret;
 
     if (to->sw_format != from->sw_format) {
@@ -624,17 +626,19 @@ static int transfer_device(AVHWFramesContext *ctx, AVFrame *dst, const AVFrame *
                av_get_pix_fmt_name(from->sw_format), av_get_pix_fmt_name(to->sw_format));
         return AVERROR(EINVAL);
     }
-    /* Two streams know nothing of each other: what either has begun must be over before, and the copy afterwards. */
-    if (streams_differ) {
-        if ((ret = enter_device(other, &before)) < 0)
-            return ret;
-        if ((ret = leave_device(other, before, finish_stream(other, 0))) < 0)
-            return ret;
+    if (a->device != b->device) {
+        av_log(ctx, AV_LOG_ERROR, "a frame on %s cannot be copied to %s: copy it by hwdownload,hwupload\n",
+               b->description, a->description);
+        return AVERROR(ENOSYS);
     }
     if ((ret = enter_device(device, &before)) < 0)
         return ret;
-    ret = copy_planes(ctx, dst, src, HIP_DEVICE_TO_DEVICE);
-    if (streams_differ || ret < 0)
+    /* Two streams know nothing of each other: what the other has begun must be over before, and the copy afterwards. */
+    if (a->stream != b->stream)
+        ret = finish_stream(other, 0);
+    if (ret >= 0)
+        ret = copy_planes(ctx, dst, src, HIP_DEVICE_TO_DEVICE);
+    if (a->stream != b->stream || ret < 0)
         ret = finish_stream(device, ret);
     return leave_device(device, before, ret);
 }

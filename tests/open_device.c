@@ -2,8 +2,9 @@
  * Copyright (c) 2026 the vmaf_gpu authors
  * SPDX-License-Identifier: BSD-2-Clause
  *
- * open_device [DEVICE]: opens a CUDA device (with the variable OPEN_HIP set, a HIP one), loads the kernels, begins to record a graph, and prints what the library
- * has to say and the error of each step. A program of its own, so that LD_LIBRARY_PATH decides which driver it finds.
+ * open_device [DEVICE]: opens a CUDA device (with the variable OPEN_HIP set, a HIP one), loads the kernels, records a graph of
+ * nothing, and prints what the library has to say and the error of each step. A program of its own, so that LD_LIBRARY_PATH
+ * decides which driver it finds.
  */
 #include "engine/device.h"
 
@@ -41,8 +42,11 @@ int main(int argc, char **argv)
     printf("capture %d\n", err);
     if (err)
         vg_device_report(d, &log, err, "recording a graph");
-    else
-        t->graph_destroy(d, t->capture_end(d, stream, &graph) ? NULL : graph);
+    if (!err) {
+        err = t->capture_end(d, stream, &graph);
+        printf("graph %d\n", err);
+        t->graph_destroy(d, graph);
+    }
     t->stream_destroy(d, stream);
     t->leave(d);
     t->close(&d);

@@ -600,6 +600,33 @@ static void runtimes_are_found_by_all_their_names(void **state)
     rmdir(folder);
 }
 
+/* Makes FOLDER/libamdhip64.so.6, the stand-in without a function: under a name of the same length. */
+static void make_runtime_without(const char *folder, const char *function)
+{
+    char command[1000];
+    snprintf(command, sizeof(command), "sed 's/\\<%s\\>/%.*s_/' '%s' >%s/libamdhip64.so.6", function,
+             (int)strlen(function) - 1, function, getenv("HIPSTAND"), folder);
+    OK(system(command));
+}
+
+/* What early releases of ROCm 5 have is enough; of all else the first function that is missing is named. */
+static void functions_are_looked_up(void **state)
+{
+    char folder[] = "/tmp/device_hip_XXXXXX", variables[1000], file[100];
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    snprintf(file, sizeof(file), "%s/libamdhip64.so.6", folder);
+    snprintf(variables, sizeof(variables), "LD_LIBRARY_PATH='%s:%s'", folder, getenv("SOFTGPU_FOLDER"));
+    make_runtime_without(folder, "hipGraphInstantiateWithFlags");
+    assert_says(variables, "", "capture 0\ngraph 0\n");
+    make_runtime_without(folder, "hipStreamBeginCapture");
+    assert_says(variables, "",
+                "E libamdhip64.so.6 has no function hipStreamBeginCapture: install the HIP runtime of ROCm 5 or "
+                "later\nopen -19\n");
+    unlink(file);
+    rmdir(folder);
+}
+
 static void the_environment_decides(void **state)
 {
     char path[2048], variables[2200], words[200];
@@ -637,6 +664,7 @@ int main(void)
         cmocka_unit_test_setup(errors_name_the_call_that_failed, before_each),
         cmocka_unit_test_setup(missing_and_broken_runtimes_are_refused, before_each),
         cmocka_unit_test_setup(runtimes_are_found_by_all_their_names, before_each),
+        cmocka_unit_test_setup(functions_are_looked_up, before_each),
         cmocka_unit_test_setup(the_environment_decides, before_each),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);

@@ -97,6 +97,15 @@ HS_API hipError_t hipStreamIsCapturing(hipStream_t stream, int *status)
     HS_CALL(hs_driver.cuStreamIsCapturing((CUstream)stream, status));
 }
 
+HS_API hipError_t hipGraphInstantiate(hipGraphExec_t *exec, hipGraph_t graph, hipGraphNode_t *failed, char *log,
+                                      size_t log_size)
+{
+    (void)failed;
+    (void)log;
+    (void)log_size;
+    HS_CALL(hs_driver.cuGraphInstantiateWithFlags((CUgraphExec *)exec, (CUgraph)graph, 0));
+}
+
 HS_API hipError_t hipGraphInstantiateWithFlags(hipGraphExec_t *exec, hipGraph_t graph, unsigned long long flags)
 {
     HS_CALL(hs_driver.cuGraphInstantiateWithFlags((CUgraphExec *)exec, (CUgraph)graph, flags));
