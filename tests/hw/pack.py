@@ -14,7 +14,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build" / "lib"
 FFMPEG = ROOT / "build" / "ffmpeg-7.1" / "ffmpeg"
-MOST = 55 << 20
+MOST = 100 << 20
 
 # What every system with our C library has, and what belongs to the driver.
 NOT_CARRIED = re.compile(r"(ld-linux.*|linux-vdso|lib(c|m|dl|rt|pthread|resolv|util|cuda|amdhip64|nvcuvid|nvidia-.*))\.so.*")
