@@ -629,7 +629,7 @@ static int transfer_device(AVHWFramesContext *ctx, AVFrame *dst, const AVFrame *
     if (a->device != b->device) {
         av_log(ctx, AV_LOG_ERROR, "a frame on %s cannot be copied to %s: copy it by hwdownload,hwupload\n",
                b->description, a->description);
-        return AVERROR(ENOSYS);
+        return AVERROR(EINVAL);
     }
     if ((ret = enter_device(device, &before)) < 0)
         return ret;

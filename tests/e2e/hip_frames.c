@@ -5,7 +5,7 @@
  * HIP devices and frames through libavutil's own interface: what the ffmpeg program cannot be made to do without an AMD
  * device. test_hip.py compiles it with the libavutil of the tree under test and runs it on the HIP stand-in:
  *
- *     hip_frames transfers           every format, odd sizes, pictures upside down, copies between frames and devices
+ *     hip_frames transfers           every format, odd sizes, pictures upside down, copies between frames
  *     hip_frames device              the user's device and stream; what must be refused
  *     hip_frames derive LINK...      devices from a DRM device whose link in /sys is LINK
  *     hip_frames map FORMAT KIND     surfaces made of memfds, as decoders export them: KIND is layers, planes or objects
@@ -159,7 +159,7 @@ static int make_frames(AVBufferRef **frames, AVBufferRef *device, enum AVPixelFo
 
 /* ---- Transfers -------------------------------------------------------------------------------------------------- */
 
-/* Up, across to another frame and perhaps another device, and down again. */
+/* Up, across to another frame and perhaps another context of the device, and down again. */
 static int round_trip(AVBufferRef *from, AVBufferRef *to, enum AVPixelFormat format, int width, int height, int over)
 {
     AVFrame *picture = make_picture(format, width, height), *back = make_picture(format, width, height);
@@ -201,7 +201,7 @@ static int transfers(void)
     int n = 0;
 
     TRY(av_hwdevice_ctx_create(&first, AV_HWDEVICE_TYPE_HIP, NULL, NULL, 0));
-    TRY(av_hwdevice_ctx_create(&second, AV_HWDEVICE_TYPE_HIP, "1", NULL, 0));
+    TRY(av_hwdevice_ctx_create(&second, AV_HWDEVICE_TYPE_HIP, "0", NULL, 0));
     CHECK((can = av_hwdevice_get_hwframe_constraints(first, NULL)));
     CHECK(can->valid_hw_formats[0] == AV_PIX_FMT_HIP && can->valid_hw_formats[1] == AV_PIX_FMT_NONE);
     for (; can->valid_sw_formats[n] != AV_PIX_FMT_NONE; n++) {
@@ -235,23 +235,24 @@ static int make_user_device(AVBufferRef **device, int index, void *stream)
 
 static int device(void)
 {
-    AVBufferRef *user = NULL, *other = NULL, *bad = NULL, *frames = NULL;
+    AVBufferRef *user = NULL, *other = NULL, *first = NULL, *bad = NULL, *frames = NULL, *frames_away = NULL;
     AVFrame *picture = make_picture(AV_PIX_FMT_NV12, 64, 48), *wrong = make_picture(AV_PIX_FMT_YUV420P, 64, 48);
-    AVFrame *frame = av_frame_alloc(), *cuda = NULL;
+    AVFrame *frame = av_frame_alloc(), *away = av_frame_alloc(), *cuda = NULL;
     void *streams[2] = { NULL };
     int current = -1;
 
     find_hip();
-    for (int i = 0; i < 2; i++) {
-        CHECK(!hip_set_device(i));
+    CHECK(!hip_set_device(1));
+    for (int i = 0; i < 2; i++)
         CHECK(!hip_stream_create(&streams[i], 1));
-    }
     CHECK(!hip_set_device(0));
-    TRY(make_user_device(&user, 1, streams[1]));
-    TRY(make_user_device(&other, 0, streams[0]));
+    TRY(make_user_device(&user, 1, streams[0]));
+    TRY(make_user_device(&other, 1, streams[1]));
+    TRY(make_user_device(&first, 0, NULL));
     printf("%s\n", ((AVHIPDeviceContext *)((AVHWDeviceContext *)user->data)->hwctx)->description);
     TRY(round_trip(user, user, AV_PIX_FMT_NV12, 64, 48, 0));
     TRY(round_trip(user, other, AV_PIX_FMT_NV12, 64, 48, 0));
+    TRY(round_trip(first, first, AV_PIX_FMT_NV12, 64, 48, 0));
     CHECK(!hip_get_device(&current) && current == 0);
 
     CHECK(make_user_device(&bad, 2, NULL) < 0);
@@ -264,17 +265,23 @@ static int device(void)
     CHECK(av_hwframe_transfer_data(frame, wrong, 0) == AVERROR(EINVAL));
     TRY(av_hwframe_transfer_data(frame, picture, 0));
     CHECK(av_hwframe_transfer_data(wrong, frame, 0) == AVERROR(EINVAL));
+    TRY(make_frames(&frames_away, first, AV_PIX_FMT_NV12, 64, 48));
+    TRY(av_hwframe_get_buffer(frames_away, away, 0));
+    CHECK(av_hwframe_transfer_data(away, frame, 0) == AVERROR(EINVAL));
     CHECK((cuda = av_frame_alloc()));
     cuda->format = AV_PIX_FMT_NV12;
     CHECK(av_hwframe_map(cuda, frame, AV_HWFRAME_MAP_READ) == AVERROR(ENOSYS));
 end:
     av_frame_free(&cuda);
+    av_frame_free(&away);
     av_frame_free(&frame);
     av_frame_free(&picture);
     av_frame_free(&wrong);
+    av_buffer_unref(&frames_away);
     av_buffer_unref(&frames);
     av_buffer_unref(&user);
     av_buffer_unref(&other);
+    av_buffer_unref(&first);
     for (int i = 0; i < 2; i++)
         if (streams[i])
             hip_stream_destroy(streams[i]);

@@ -549,7 +549,7 @@ def count(done, call):
 
 
 def test_transfers_of_every_format(frames):
-    """Up, across and down, at odd sizes, upside down, between frames and devices."""
+    """Up, across and down, at odd sizes, upside down."""
     done = frames("transfers", DEVICES=2, ORDER=4)
     n = int(re.fullmatch(r"(\d+) formats\n", done.stdout)[1])
     assert n > len(LAYOUTS)
@@ -563,6 +563,7 @@ def test_device_of_the_user(frames):
     for name in ("pal8", "yuv420p10be", "cuda"):
         assert f"HIP frames cannot have the format {name}" in done.stderr
     assert "the frame in host memory is yuv420p, but the device's frames are nv12" in done.stderr
+    assert len(re.findall(rf"a frame on {NAME.format(2)} cannot be copied to {NAME.format(1)}: copy it by hwdownload,hwupload", done.stderr)) == 1
 
 
 def test_device_from_drm(frames):
