@@ -98,7 +98,7 @@ static const char *remedy(const VgDevice *device, int error)
     case -ENOMEM:
         return ". End other programs that use the device, or lower in_flight";
     case -ENODEV:
-        return ". Make sure that the driver is loaded and that this user, container and environment may see the device";
+        return device->table->unseen;
     case -ENOEXEC:
         return ". Update the driver, or build the library for this device";
     default:
@@ -194,7 +194,7 @@ int vg_device_find(VgDevice *device, int n, const char *which, int (*identify)(V
                                      device->name);
     }
     if (!n)
-        vg_log(log, VG_LOG_ERROR, "there is no %s device that this program may see%s", kind, device->remedy);
+        vg_log(log, VG_LOG_ERROR, "there is no %s device that this program may see%s", kind, device->table->unseen);
     else
         vg_log(log, VG_LOG_ERROR, "there is no %s device \"%s\": give the index or the PCI id of one of %s", kind,
                which, list);

@@ -60,6 +60,7 @@ typedef struct VgCopy {
 struct VgDeviceTable {
     const char *name;   /* "CUDA", for messages */
     const char *option; /* "cuda": what users call it */
+    const char *unseen; /* how messages that there is no device end: ". Make sure that ..." */
 
     /** Opens a driver and a device. On failure *device is NULL, and the reason is logged, with its remedy. */
     int (*open)(VgDevice **device, const VgDeviceChoice *choice, const VgLog *log);

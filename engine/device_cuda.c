@@ -529,6 +529,9 @@ static void cuda_graph_destroy(VgDevice *device, VgGraph graph)
 const VgDeviceTable vg_table_cuda = {
     .name = "CUDA",
     .option = "cuda",
+    .unseen =
+        ". Make sure that NVIDIA's driver is loaded (nvidia-smi lists the GPU), that CUDA_VISIBLE_DEVICES does not "
+        "hide the GPU, and that a container was started with it (docker's --gpus all)",
     .open = cuda_open,
     .close = cuda_close,
     .enter = cuda_enter,

@@ -150,13 +150,6 @@ static int open_library(HipDevice *d, const VgLog *log)
     return -ENODEV;
 }
 
-static void explain_absence(HipDevice *d)
-{
-    snprintf(d->head.remedy, sizeof(d->head.remedy),
-             ". Make sure that the amdgpu driver is loaded and that this user and container may open /dev/kfd and "
-             "/dev/dri/renderD* (groups render and video)");
-}
-
 static int open_runtime(HipDevice *d, const VgLog *log)
 {
     int version = 0;
@@ -165,6 +158,8 @@ static int open_runtime(HipDevice *d, const VgLog *log)
     if (!err)                                                                                                          \
         err = look_up(d, &d->runtime.name, #name, log);
     FUNCTIONS(LOOK_UP)
+    if (err)
+        return err;
     *(void **)&d->runtime.hipGraphInstantiateWithFlags = dlsym(d->library, "hipGraphInstantiateWithFlags");
     if (!d->runtime.hipGraphInstantiateWithFlags)
         LOOK_UP(hipGraphInstantiate)
@@ -175,8 +170,6 @@ static int open_runtime(HipDevice *d, const VgLog *log)
     if (!err)
         err = HIP(d, hipRuntimeGetVersion, &version);
     d->head.driver = (unsigned)version;
-    if (err == -ENODEV)
-        explain_absence(d);
     return err ? vg_device_report(&d->head, log, err, "ROCm's HIP runtime does not start") : 0;
 }
 
@@ -195,11 +188,7 @@ static int choose(HipDevice *d, const char *which, const VgLog *log)
     int err = HIP(d, hipGetDeviceCount, &n);
     if (err && d->head.native != hipErrorNoDevice)
         return vg_device_report(&d->head, log, err, "looking for a HIP device");
-    if (err || !n) {
-        n = 0;
-        explain_absence(d);
-    }
-    const int index = vg_device_find(&d->head, n, which, identify, log);
+    const int index = vg_device_find(&d->head, err ? 0 : n, which, identify, log);
     return index < 0 ? index : 0;
 }
 
@@ -602,6 +591,8 @@ static void hip_graph_destroy(VgDevice *device, VgGraph graph)
 const VgDeviceTable vg_table_hip = {
     .name = "HIP",
     .option = "hip",
+    .unseen = ". Make sure that the amdgpu driver is loaded and that this user and container may open /dev/kfd and "
+              "/dev/dri/renderD* (groups render and video)",
     .open = hip_open,
     .close = hip_close,
     .enter = hip_enter,

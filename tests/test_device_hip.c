@@ -7,11 +7,10 @@
  */
 #include "tests/cmocka_includes.h"
 
-#include "engine/device.h"
 #include "engine/hip_api.h"
 #include "kernels/image.h"
+#include "tests/device_tests.h"
 #include "tests/hipstand/hipstand.h"
-#include "tests/messages.h"
 #include "tests/softgpu/softgpu.h"
 
 #include <errno.h>
@@ -20,35 +19,57 @@
 
 static const VgDeviceTable *const t = &vg_table_hip;
 
-static Messages messages;
-static const VgLog test_log = { messages_log, &messages };
-static size_t live; /* objects that are the stand-in's own */
-
-#define OK(call) assert_int_equal(call, 0)
-
-static int try_open(VgDevice **d, const char *which)
+/* HIP's stand-in runs no kernels but the library's: filled memory shows the order of work, too. */
+static int fill_in_turn(Rig *r, VgStream stream, int turn)
 {
-    messages = (Messages){ 0 };
-    return t->open(d, &(VgDeviceChoice){ which, NULL }, &test_log);
+    return turn ? t->fill(r->d, r->at, 5, BLOCK * 2, stream) : t->fill(r->d, r->at, 3, BLOCK * 4, stream);
 }
 
-static VgDevice *opened(const char *which)
+static unsigned long hip_complaints(void)
 {
-    VgDevice *d;
-    int err = try_open(&d, which);
-    if (err)
-        fail_msg("error %d: %s", err, messages.text);
-    OK(t->enter(d));
-    return d;
+    return hipstand_complaints() + softgpu_complaints();
 }
 
-static void closed(VgDevice *d)
-{
-    t->leave(d);
-    t->close(&d);
-    assert_null(d);
-    assert_int_equal(softgpu_live_objects(), live);
-}
+static const char *const table_calls[] = {
+    "hipMalloc",
+    "hipHostMalloc",
+    "hipStreamCreateWithFlags",
+    "hipEventCreateWithFlags",
+    "hipModuleLoadData",
+    "hipModuleGetFunction",
+    "hipMemsetD8Async",
+    "hipMemcpyDtoHAsync",
+    "hipMemcpyHtoDAsync",
+    "hipMemcpyDtoDAsync",
+    "hipMemcpy2DAsync",
+    "hipModuleLaunchKernel",
+    "hipEventRecord",
+    "hipStreamWaitEvent",
+    "hipEventSynchronize",
+    "hipEventQuery",
+    "hipEventElapsedTime",
+    "hipStreamBeginCapture",
+    "hipStreamEndCapture",
+    "hipGraphInstantiateWithFlags",
+    "hipGraphLaunch",
+    NULL,
+};
+
+const TestedTable tested = {
+    .table = &vg_table_hip,
+    .prefix = "hip",
+    .environment = "OPEN_HIP=1",
+    .fail_at = hipstand_fail_at,
+    .fail_call = hipstand_fail_call,
+    .driver_calls = hipstand_calls,
+    .complaints = hip_complaints,
+    .kernel = "psnr",
+    .work = fill_in_turn,
+    .first = 0x05050505,
+    .last = 0x03030303,
+    .calls = table_calls,
+    .unknown = "hipErrorUnknown",
+};
 
 static int set_up(void **state)
 {
@@ -57,7 +78,7 @@ static int set_up(void **state)
         OK(hipSetDevice(device));
         OK(hipFree(NULL)); /* now the stand-in has its context, and keeps it */
     }
-    live = softgpu_live_objects();
+    live_objects = softgpu_live_objects();
     return 0;
 }
 
@@ -67,6 +88,21 @@ static int before_each(void **state)
     hipstand_fail_at(0, 0);
     hipstand_set_arch(NULL);
     softgpu_set_wave(32);
+    return 0;
+}
+
+/* Devices become this architecture's. */
+static void become(const char *target)
+{
+    hipstand_set_arch(target);
+    softgpu_set_wave(strncmp(target, "gfx9", 4) ? 32 : 64);
+}
+
+/* For tests that need kernels. */
+static int before_each_with_kernels(void **state)
+{
+    before_each(state);
+    become(vg_images_hip[0].target);
     return 0;
 }
 
@@ -91,7 +127,7 @@ static void devices_are_described(void **state)
     };
     (void)state;
     for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        char said[200];
+        char expected[200];
         hipstand_set_arch(cases[i].arch);
         VgDevice *d = opened(NULL);
         assert_ptr_equal(d->table, t);
@@ -99,9 +135,9 @@ static void devices_are_described(void **state)
         assert_string_equal(d->id, "0000:01:00.0");
         assert_int_equal(d->driver, 60342134);
         assert_int_equal(d->wave, 32);
-        snprintf(said, sizeof(said),
+        snprintf(expected, sizeof(expected),
                  "V HIP device: Software device 0 (%s), 0000:01:00.0, HIP 6.3 of libamdhip64.so.6\n", cases[i].said);
-        assert_string_equal(messages.text, said);
+        assert_string_equal(messages.text, expected);
         closed(d);
     }
     softgpu_set_wave(64);
@@ -110,35 +146,17 @@ static void devices_are_described(void **state)
     closed(d);
 }
 
-static void devices_are_chosen_by_index_and_pci_id(void **state)
+/* A runtime without devices may say so by an error, which is none to be reported as such. */
+static void no_device_is_explained(void **state)
 {
-    static const char *const wanted[][2] = {
-        { NULL, "0000:01:00.0" }, { "", "0000:01:00.0" },        { "0", "0000:01:00.0" },
-        { "1", "0000:02:00.0" },  { "02:00.0", "0000:02:00.0" }, { "0000:01:00.0", "0000:01:00.0" },
-    };
-    static const char *const refused[] = { "2", "-1", "radeon", "03:00.0", "0001:01:00.0", "0x1" };
-    (void)state;
-    for (unsigned i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
-        VgDevice *d = opened(wanted[i][0]);
-        assert_string_equal(d->id, wanted[i][1]);
-        closed(d);
-    }
-    for (unsigned i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
-        VgDevice *d;
-        char expected[256];
-        assert_int_equal(try_open(&d, refused[i]), -ENODEV);
-        assert_null(d);
-        snprintf(expected, sizeof(expected),
-                 "E there is no HIP device \"%s\": give the index or the PCI id of one of 0 (0000:01:00.0, Software "
-                 "device 0), 1 (0000:02:00.0, Software device 1)\n",
-                 refused[i]);
-        assert_string_equal(messages.text, expected);
-    }
-    /* A runtime without devices may say so by an error, which is none to be reported as such. */
     VgDevice *d;
+    (void)state;
     hipstand_fail_call("hipGetDeviceCount", 1, hipErrorNoDevice);
-    assert_int_equal(try_open(&d, NULL), -ENODEV);
-    assert_string_equal(messages.text, "E there is no HIP device that this program may see\n");
+    assert_int_equal(try_open(&d, NULL, NULL), -ENODEV);
+    assert_string_equal(
+        messages.text, "E there is no HIP device that this program may see. Make sure that the amdgpu driver is loaded "
+                       "and that this user and container may open /dev/kfd and /dev/dri/renderD* (groups render and "
+                       "video)\n");
 }
 
 /* The thread's device is another user's, too: it changes inside only. */
@@ -149,7 +167,7 @@ static void the_callers_device_stays_current(void **state)
         for (int ours = 0; ours < 2; ours++) {
             OK(hipSetDevice(callers));
             VgDevice *d;
-            OK(try_open(&d, ours ? "1" : "0"));
+            OK(try_open(&d, ours ? "1" : "0", NULL));
             assert_int_equal(current_device(), callers);
             OK(t->enter(d));
             assert_int_equal(current_device(), ours);
@@ -175,103 +193,6 @@ static void the_callers_device_stays_current(void **state)
     OK(hipSetDevice(0));
 }
 
-/* ---- Memory and work --------------------------------------------------------------------------------------------- */
-
-static void memory_is_copied_and_filled(void **state)
-{
-    enum { W = 37, H = 11, PITCH = 64 };
-    (void)state;
-    VgDevice *d = opened(NULL);
-    uint64_t a, b;
-    void *host;
-    VgStream stream;
-    OK(t->alloc(d, PITCH * H, &a));
-    OK(t->alloc(d, W * H, &b));
-    assert_int_equal(a % 256 + b % 256, 0);
-    OK(t->alloc_host(d, PITCH * H, &host));
-    OK(t->stream_create(d, &stream));
-    uint8_t *p = host, expected[W * H];
-    for (int i = 0; i < PITCH * H; i++)
-        p[i] = (uint8_t)(i * 7 + i / 256);
-    for (int y = 0; y < H; y++)
-        memcpy(expected + y * W, p + y * PITCH, W);
-    const VgCopy steps[] = {
-        { VG_COPY_TO_DEVICE, a, (uintptr_t)host, PITCH, PITCH, W, H }, /* rows */
-        { VG_COPY_ON_DEVICE, b, a, W, PITCH, W, H },                   /* closer */
-        { VG_COPY_TO_HOST, (uintptr_t)host, b, W, W, W, H },           /* at once */
-        { VG_COPY_TO_HOST, 0, 0, 0, 0, 0, H },                         /* nothing */
-        { VG_COPY_TO_DEVICE, 0, 0, 0, 0, W, 0 },
-    };
-    for (unsigned i = 0; i < sizeof(steps) / sizeof(steps[0]); i++)
-        OK(t->copy(d, &steps[i], stream));
-    OK(t->stream_synchronize(d, stream));
-    assert_memory_equal(p, expected, W * H);
-
-    OK(t->fill(d, b, 0x5a, 100, stream));
-    OK(t->copy(d, &(VgCopy){ VG_COPY_ON_DEVICE, a, b, 0, 0, W * H, 1 }, stream)); /* pitches of one row are nothing */
-    OK(t->copy(d, &(VgCopy){ VG_COPY_TO_HOST, (uintptr_t)host, a, 2 * W, W, W, 5 }, stream));
-    OK(t->stream_synchronize(d, stream));
-    memset(expected, 0x5a, 100);
-    for (int y = 0; y < 5; y++)
-        assert_memory_equal(p + y * 2 * W, expected + y * W, W);
-    t->stream_destroy(d, stream);
-    t->free_host(d, host);
-    t->free(d, a);
-    t->free(d, b);
-    t->free(d, 0);
-    t->free_host(d, NULL);
-    closed(d);
-}
-
-static void streams_wait_for_events_and_no_other_stream(void **state)
-{
-    (void)state;
-    for (unsigned long order = 0; order < 12; order++) {
-        softgpu_set_order(order);
-        VgDevice *d = opened(NULL);
-        VgStream first, second;
-        VgEvent event, timed;
-        uint64_t at;
-        uint8_t *host;
-        float time = -1;
-        OK(t->stream_create(d, &first));
-        OK(t->stream_create(d, &second));
-        OK(t->event_create(d, 0, &event));
-        OK(t->event_create(d, 1, &timed));
-        OK(t->alloc(d, 64, &at));
-        OK(t->alloc_host(d, 64, (void **)&host));
-        *host = 0;
-        const unsigned long waits = softgpu_waits(NULL);
-        OK(t->record(d, timed, first));
-        OK(t->fill(d, at, 3, 64, first));
-        OK(t->record(d, event, first));
-        OK(t->stream_wait(d, second, event));
-        OK(t->copy(d, &(VgCopy){ VG_COPY_TO_HOST, (uintptr_t)host, at, 0, 0, 64, 1 }, second));
-        OK(t->record(d, event, second));
-        assert_int_equal(softgpu_waits(NULL), waits);
-        const int reached = t->event_query(d, event);
-        assert_true(order == 0 ? reached == 1 : order == 1 ? reached == 0 : reached == 0 || reached == 1);
-        unsigned long spinning, spun;
-        softgpu_waits(&spinning);
-        OK(t->event_synchronize(d, event));
-        assert_int_equal(*host, 3);
-        OK(t->stream_synchronize(d, first));
-        softgpu_waits(&spun);
-        assert_int_equal(spun, spinning); /* they block */
-        assert_int_equal(t->event_query(d, event), 1);
-        OK(t->event_elapsed(d, timed, timed, &time));
-        assert_true(time >= 0);
-        t->free_host(d, host);
-        t->free(d, at);
-        t->event_destroy(d, timed);
-        t->event_destroy(d, event);
-        t->stream_destroy(d, second);
-        t->stream_destroy(d, first);
-        closed(d);
-    }
-    softgpu_set_order(0);
-}
-
 /* ---- Kernels ----------------------------------------------------------------------------------------------------- */
 
 /* An architecture that the library has no kernels for. */
@@ -282,17 +203,16 @@ static void one_image_fits(void **state)
     (void)state;
     unsigned n = 0;
     for (const VgHipImage *i = vg_images_hip; i->target; i++, n++) {
-        char said[100];
+        char expected[100];
         VgModule module;
         VgFunction function;
         assert_string_not_equal(i->target, stranger);
-        hipstand_set_arch(i->target);
-        softgpu_set_wave(strncmp(i->target, "gfx9", 4) ? 32 : 64);
+        become(i->target);
         VgDevice *d = opened(NULL);
         messages = (Messages){ 0 };
         OK(t->module_load(d, &test_log, &module));
-        snprintf(said, sizeof(said), "V kernels: code for %s loaded\n", i->target);
-        assert_string_equal(messages.text, said);
+        snprintf(expected, sizeof(expected), "V kernels: code for %s loaded\n", i->target);
+        assert_string_equal(messages.text, expected);
         OK(t->function(d, module, "psnr", 0, &function));
         OK(t->function(d, module, "cambi_pool_finish", 64 << 10, &function)); /* nothing to be asked for */
         const unsigned long complaints = hipstand_complaints();
@@ -370,39 +290,6 @@ static void images_are_tried_where_the_architecture_is_unknown(void **state)
     closed(d);
 }
 
-static void graphs_are_recorded_and_run_again(void **state)
-{
-    (void)state;
-    VgDevice *d = opened(NULL);
-    VgStream stream;
-    VgGraph graph;
-    uint64_t at;
-    uint8_t *host;
-    OK(t->stream_create(d, &stream));
-    OK(t->alloc(d, 64, &at));
-    OK(t->alloc_host(d, 64, (void **)&host));
-    OK(t->capture_begin(d, stream));
-    OK(t->fill(d, at, 9, 64, stream));
-    OK(t->copy(d, &(VgCopy){ VG_COPY_TO_HOST, (uintptr_t)host, at, 0, 0, 64, 1 }, stream));
-    OK(t->capture_end(d, stream, &graph));
-    for (int i = 0; i < 2; i++) {
-        *host = 0;
-        OK(t->graph_launch(d, graph, stream));
-        OK(t->stream_synchronize(d, stream));
-        assert_int_equal(*host, 9);
-    }
-    t->graph_destroy(d, graph);
-    t->graph_destroy(d, NULL);
-    OK(t->capture_begin(d, stream));
-    hipstand_fail_call("hipGraphInstantiateWithFlags", 1, hipErrorOutOfMemory);
-    assert_int_equal(t->capture_end(d, stream, &graph), -ENOMEM);
-    assert_null(graph);
-    t->free_host(d, host);
-    t->free(d, at);
-    t->stream_destroy(d, stream);
-    closed(d);
-}
-
 /* ---- Errors ------------------------------------------------------------------------------------------------------ */
 
 /* Every call of open() fails in turn. */
@@ -415,23 +302,10 @@ static void failures_while_opening_leave_nothing(void **state)
         unsigned long n = 0, calls;
         unsigned failures = 0;
         do {
-            VgDevice *d;
-            const unsigned long before = hipstand_calls();
-            hipstand_fail_at(++n, codes[i]);
-            int err = try_open(&d, "1");
-            calls = hipstand_calls() - before;
-            hipstand_fail_at(0, 0);
-            if (!err) { /* none failed but that which asks for the architecture */
+            int err = failing_open(++n, codes[i], "1", NULL, &calls);
+            failures += err != 0;
+            if (!err) /* none failed but that which asks for the architecture */
                 assert_int_equal(messages_contain(&messages, "of an unknown architecture"), calls >= n);
-                t->close(&d);
-            } else {
-                failures++;
-                assert_null(d);
-                assert_int_equal(err, vg_device_errno(codes[i]));
-                assert_int_equal(messages.counts[VG_LOG_ERROR], 1);
-                assert_int_equal(messages.counts[VG_LOG_VERBOSE], 0);
-            }
-            assert_int_equal(softgpu_live_objects(), live);
             assert_int_equal(current_device(), 0);
         } while (calls >= n);
         assert_int_equal(failures, n - 2);
@@ -440,121 +314,15 @@ static void failures_while_opening_leave_nothing(void **state)
     assert_int_equal(hipstand_complaints(), complaints);
 }
 
-static int run_all_calls(VgDevice *d, const char *failing)
-{
-    VgGraph graph = NULL;
-    VgModule module = NULL;
-    VgFunction function = NULL;
-    VgStream stream = NULL;
-    VgEvent event = NULL, timed = NULL;
-    uint64_t at = 0;
-    uint8_t *host = NULL;
-    float time;
-    int err = 0;
-#define TRY(call)                                                                                                      \
-    if (!err && (err = (call)) > 0)                                                                                    \
-    err = 0
-    TRY(t->alloc(d, 256, &at));
-    TRY(t->alloc_host(d, 256, (void **)&host));
-    TRY(t->stream_create(d, &stream));
-    TRY(t->event_create(d, 0, &event));
-    TRY(t->event_create(d, 1, &timed));
-    TRY(t->module_load(d, &test_log, &module));
-    TRY(t->function(d, module, "psnr", 0, &function));
-    TRY(t->fill(d, at, 0, 256, stream));
-    TRY(t->copy(d, &(VgCopy){ VG_COPY_TO_HOST, (uintptr_t)host, at, 0, 0, 4, 1 }, stream));
-    TRY(t->copy(d, &(VgCopy){ VG_COPY_TO_DEVICE, at, (uintptr_t)host, 0, 0, 4, 1 }, stream));
-    TRY(t->copy(d, &(VgCopy){ VG_COPY_ON_DEVICE, at, at + 64, 0, 0, 4, 1 }, stream));
-    TRY(t->copy(d, &(VgCopy){ VG_COPY_TO_DEVICE, at, (uintptr_t)host, 8, 16, 4, 2 }, stream));
-    if (!strcmp(failing, "hipModuleLaunchKernel")) /* which would not be content with these */
-        TRY(t->launch(d, function, (const uint32_t[]){ 1, 1, 1 }, 32, 0, &time, sizeof(time), stream));
-    TRY(t->record(d, event, stream));
-    TRY(t->record(d, timed, stream));
-    TRY(t->stream_wait(d, stream, event));
-    TRY(t->event_synchronize(d, timed));
-    TRY(t->event_query(d, event));
-    TRY(t->event_elapsed(d, timed, timed, &time));
-    TRY(t->stream_synchronize(d, stream));
-    TRY(t->capture_begin(d, stream));
-    TRY(t->capture_end(d, stream, &graph));
-    TRY(t->graph_launch(d, graph, stream));
-#undef TRY
-    if (err && (d->native != 999 || strcmp(d->call, failing)))
-        fail_msg("%s, error %d; but %s failed", d->call, d->native, failing);
-    t->graph_destroy(d, graph);
-    t->module_unload(d, module);
-    t->event_destroy(d, timed);
-    t->event_destroy(d, event);
-    t->stream_destroy(d, stream);
-    t->free_host(d, host);
-    t->free(d, at);
-    return err;
-}
-
-static void errors_name_the_call_that_failed(void **state)
-{
-    static const char *const calls[] = {
-        "hipMalloc",           "hipHostMalloc",         "hipStreamCreateWithFlags", "hipEventCreateWithFlags",
-        "hipModuleLoadData",   "hipModuleGetFunction",  "hipMemsetD8Async",         "hipMemcpyDtoHAsync",
-        "hipMemcpyHtoDAsync",  "hipMemcpyDtoDAsync",    "hipMemcpy2DAsync",         "hipModuleLaunchKernel",
-        "hipEventRecord",      "hipStreamWaitEvent",    "hipEventSynchronize",      "hipEventQuery",
-        "hipEventElapsedTime", "hipStreamBeginCapture", "hipStreamEndCapture",      "hipGraphInstantiateWithFlags",
-        "hipGraphLaunch",
-    };
-    (void)state;
-    hipstand_set_arch(vg_images_hip[0].target);
-    softgpu_set_wave(strncmp(vg_images_hip[0].target, "gfx9", 4) ? 32 : 64);
-    const unsigned long complaints = hipstand_complaints() + softgpu_complaints();
-    for (unsigned i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
-        VgDevice *d = opened(NULL);
-        hipstand_fail_call(calls[i], 1, hipErrorUnknown);
-        assert_int_equal(run_all_calls(d, calls[i]), -EIO);
-        hipstand_fail_at(0, 0);
-        messages = (Messages){ 0 };
-        vg_device_report(d, &test_log, -EIO, "this");
-        char said[100];
-        snprintf(said, sizeof(said), "E this: %s: hipErrorUnknown (999, unknown error)\n", calls[i]);
-        assert_string_equal(messages.text, said);
-        closed(d);
-    }
-    VgDevice *d = opened(NULL);
-    OK(run_all_calls(d, ""));
-    closed(d);
-    assert_int_equal(hipstand_complaints() + softgpu_complaints(), complaints);
-}
-
 /* ---- Other runtimes ---------------------------------------------------------------------------------------------- */
-
-/* What open_device says with these variables in its environment. */
-static const char *said(const char *variables, const char *argument)
-{
-    static char text[4096];
-    char command[2048];
-    snprintf(command, sizeof(command), "env OPEN_HIP=1 %s '%s' %s 2>&1", variables, getenv("OPEN_DEVICE"), argument);
-    FILE *pipe = popen(command, "r");
-    assert_non_null(pipe);
-    size_t n = fread(text, 1, sizeof(text) - 1, pipe);
-    text[n] = 0;
-    int status = pclose(pipe);
-    if (status)
-        fail_msg("%s: status %d: %s", command, status, text);
-    return text;
-}
-
-static void assert_says(const char *variables, const char *argument, const char *words)
-{
-    const char *text = said(variables, argument);
-    if (!strstr(text, words))
-        fail_msg("%s %s: no \"%s\" in: %s", variables, argument, words, text);
-}
 
 static const char *const names[] = { "libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so" };
 
 static void missing_and_broken_runtimes_are_refused(void **state)
 {
-    char folder[] = "/tmp/device_hip_XXXXXX", variables[300], file[100];
+    char folder[40], variables[300];
     (void)state;
-    assert_non_null(mkdtemp(folder));
+    make_folder(folder);
     snprintf(variables, sizeof(variables), "LD_LIBRARY_PATH=%s", folder);
     const char *text = said(variables, ""); /* a machine may have one */
     if (strstr(text, "open -"))
@@ -562,69 +330,56 @@ static void missing_and_broken_runtimes_are_refused(void **state)
             strstr(text, "E ROCm's HIP runtime cannot be opened (libamdhip64.so.7: cannot open shared object file: "
                          "No such file or directory; .so.6, .so.5 and .so neither): install it, or score on the "
                          "CPU\nopen -19\n"));
-    for (int i = 3; i >= 0; i--) { /* the last that is no library is the one that is named */
-        snprintf(file, sizeof(file), "%s/%s", folder, names[i]);
-        FILE *broken = fopen(file, "w");
-        assert_non_null(broken);
-        fprintf(broken, "This is no library.\n");
-        fclose(broken);
-    }
+    for (int i = 0; i < 4; i++)
+        make_broken_library(folder, names[i]);
     text = said(variables, "");
     assert_non_null(strstr(text, "E ROCm's HIP runtime cannot be opened ("));
     assert_non_null(strstr(text, "file too short"));
-    for (int i = 0; i < 4; i++) {
-        snprintf(file, sizeof(file), "%s/%s", folder, names[i]);
-        unlink(file);
-    }
-    rmdir(folder);
+    remove_folder(folder);
 }
 
 /* Releases of ROCm have names of their own; the latest is taken. */
 static void runtimes_are_found_by_all_their_names(void **state)
 {
-    char folder[] = "/tmp/device_hip_XXXXXX", variables[1000], file[100], said_[100];
+    char folder[40], variables[1000], file[100], words[100];
     (void)state;
-    assert_non_null(mkdtemp(folder));
+    make_folder(folder);
     snprintf(variables, sizeof(variables), "HIPSTAND_VERSION=50221153 LD_LIBRARY_PATH='%s:%s'", folder,
              getenv("SOFTGPU_FOLDER"));
     for (int i = 3; i >= 0; i--) {
         snprintf(file, sizeof(file), "%s/%s", folder, names[i]);
         OK(symlink(getenv("HIPSTAND"), file));
-        snprintf(said_, sizeof(said_), ", HIP 5.2 of %s\nopen 0\n", names[i]);
-        assert_says(variables, "", said_);
+        snprintf(words, sizeof(words), ", HIP 5.2 of %s\nopen 0\n", names[i]);
+        assert_says(variables, "", words);
     }
-    for (int i = 0; i < 4; i++) {
-        snprintf(file, sizeof(file), "%s/%s", folder, names[i]);
-        unlink(file);
-    }
-    rmdir(folder);
+    remove_folder(folder);
 }
 
-/* Makes FOLDER/libamdhip64.so.6, the stand-in without a function: under a name of the same length. */
-static void make_runtime_without(const char *folder, const char *function)
+/* Makes FOLDER/libamdhip64.so.7, the stand-in without the functions whose names begin so: they get others, as long. */
+static void make_runtime_without(const char *folder, const char *prefix)
 {
     char command[1000];
-    snprintf(command, sizeof(command), "sed 's/\\<%s\\>/%.*s_/' '%s' >%s/libamdhip64.so.6", function,
-             (int)strlen(function) - 1, function, getenv("HIPSTAND"), folder);
+    snprintf(command, sizeof(command), "LC_ALL=C sed 's/\\<%s/%.*s_/g' '%s' >%s/libamdhip64.so.7", prefix,
+             (int)strlen(prefix) - 1, prefix, getenv("HIPSTAND"), folder);
     OK(system(command));
 }
 
 /* What early releases of ROCm 5 have is enough; of all else the first function that is missing is named. */
 static void functions_are_looked_up(void **state)
 {
-    char folder[] = "/tmp/device_hip_XXXXXX", variables[1000], file[100];
+    char folder[40], variables[1000];
     (void)state;
-    assert_non_null(mkdtemp(folder));
-    snprintf(file, sizeof(file), "%s/libamdhip64.so.6", folder);
+    make_folder(folder);
     snprintf(variables, sizeof(variables), "LD_LIBRARY_PATH='%s:%s'", folder, getenv("SOFTGPU_FOLDER"));
     make_runtime_without(folder, "hipGraphInstantiateWithFlags");
     assert_says(variables, "", "capture 0\ngraph 0\n");
     make_runtime_without(folder, "hipStreamBeginCapture");
     assert_says(variables, "",
-                "E libamdhip64.so.6 has no function hipStreamBeginCapture: install the HIP runtime of ROCm 5 or "
+                "E libamdhip64.so.7 has no function hipStreamBeginCapture: install the HIP runtime of ROCm 5 or "
                 "later\nopen -19\n");
-    unlink(file);
-    rmdir(folder);
+    make_runtime_without(folder, "hipGraphInstantiate"); /* with flags or not */
+    assert_says(variables, "", "E libamdhip64.so.7 has no function hipGraphInstantiate: ");
+    remove_folder(folder);
 }
 
 static void the_environment_decides(void **state)
@@ -654,14 +409,17 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(devices_are_described, before_each),
         cmocka_unit_test_setup(devices_are_chosen_by_index_and_pci_id, before_each),
+        cmocka_unit_test_setup(no_device_is_explained, before_each),
         cmocka_unit_test_setup(the_callers_device_stays_current, before_each),
         cmocka_unit_test_setup(memory_is_copied_and_filled, before_each),
-        cmocka_unit_test_setup(streams_wait_for_events_and_no_other_stream, before_each),
+        cmocka_unit_test_setup(work_is_ordered_by_streams_and_events, before_each_with_kernels),
+        cmocka_unit_test_setup(streams_do_not_wait_for_the_default_stream, before_each_with_kernels),
+        cmocka_unit_test_setup(timed_events_tell_times, before_each_with_kernels),
         cmocka_unit_test_setup(one_image_fits, before_each),
         cmocka_unit_test_setup(images_are_tried_where_the_architecture_is_unknown, before_each),
-        cmocka_unit_test_setup(graphs_are_recorded_and_run_again, before_each),
+        cmocka_unit_test_setup(graphs_are_recorded_and_run_again, before_each_with_kernels),
         cmocka_unit_test_setup(failures_while_opening_leave_nothing, before_each),
-        cmocka_unit_test_setup(errors_name_the_call_that_failed, before_each),
+        cmocka_unit_test_setup(errors_name_the_call_that_failed, before_each_with_kernels),
         cmocka_unit_test_setup(missing_and_broken_runtimes_are_refused, before_each),
         cmocka_unit_test_setup(runtimes_are_found_by_all_their_names, before_each),
         cmocka_unit_test_setup(functions_are_looked_up, before_each),
