@@ -308,6 +308,20 @@ static int make_drm(AVBufferRef **drm, int fd)
     return av_hwdevice_ctx_init(*drm);
 }
 
+/* What /sys would say of the first HIP device. */
+static const char *link_of_first(void)
+{
+    static char link[64];
+    AVBufferRef *hip = NULL;
+    const char *pci;
+
+    CHECK(av_hwdevice_ctx_create(&hip, AV_HWDEVICE_TYPE_HIP, NULL, NULL, 0) >= 0);
+    CHECK((pci = strrchr(((AVHIPDeviceContext *)((AVHWDeviceContext *)hip->data)->hwctx)->description, '(')));
+    snprintf(link, sizeof(link), "../../%.*s", (int)strcspn(pci + 1, ")"), pci + 1);
+    av_buffer_unref(&hip);
+    return link;
+}
+
 static int derive(char **links)
 {
     AVBufferRef *drm = NULL, *hip = NULL;
@@ -438,12 +452,17 @@ static int map_surface(AVFrame *mapped, AVBufferRef *frames, const AVFrame *expo
     return av_hwframe_map(mapped, exported, AV_HWFRAME_MAP_READ);
 }
 
+/* Of surfaces: drivers open what they like. */
 static int count_descriptors(void)
 {
     int n = 0;
 
-    for (int fd = 0; fd < 256; fd++)
-        n += fcntl(fd, F_GETFD) >= 0;
+    for (int fd = 0; fd < 1024; fd++) {
+        char name[40], target[16];
+
+        snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
+        n += readlinkat(AT_FDCWD, name, target, sizeof(target)) > 7 && !strncmp(target, "/memfd:", 7);
+    }
     return n;
 }
 
@@ -595,7 +614,7 @@ static int other_device(void)
     CHECK(av_hwframe_ctx_create_derived(&derived, AV_PIX_FMT_HIP, hip, frames, 0) < 0);
     sysfs_link = "../../0000:02:00.0";
     CHECK(av_hwframe_ctx_create_derived(&derived, AV_PIX_FMT_HIP, hip, frames, 0) == AVERROR(EINVAL));
-    sysfs_link = "../../0000:01:00.0";
+    sysfs_link = link_of_first();
     TRY(av_hwframe_ctx_create_derived(&derived, AV_PIX_FMT_HIP, hip, frames, 0));
 end:
     av_buffer_unref(&derived);
@@ -715,7 +734,7 @@ static int filter(const char *what)
 
     CHECK(graph);
     if (hwmap) {
-        sysfs_link = "../../0000:01:00.0";
+        sysfs_link = link_of_first();
         TRY(make_drm(&s.drm, null));
         TRY(make_drm_frames(&s.drm_frames, s.drm, AV_PIX_FMT_NV12, width, height));
         frames[0] = frames[1] = s.drm_frames;
