@@ -39,7 +39,7 @@
 #define FREE              "hipFree"
 #define NO_MEMORY         "hipMalloc: hipErrorOutOfMemory (2, out of memory)"
 #define NO_KERNEL         "hipModuleGetFunction: hipErrorNotFound (500"
-#define SAID              "V HIP device: Software device 1 (gfx1100), 0000:02:00.0, HIP 6.3 of libamdhip64.so.6\n"
+#define SAID              "V HIP device: Software device 1 (gfx1100), 0000:02:00.0, HIP 6.3 of libamdhip64.so.7\n"
 #define fail_at           hipstand_fail_at
 #define fail_call         hipstand_fail_call
 #define driver_calls      hipstand_calls

@@ -46,7 +46,7 @@ def software_device():
 
 
 def hip_stand_in():
-    return driver_folder("HIPSTAND", "hipstand", "libamdhip64.so.6")
+    return driver_folder("HIPSTAND", "hipstand", "libamdhip64.so.7")
 
 
 def describe_threads(pid):

@@ -132,7 +132,7 @@ static int (*hip_stream_destroy)(void *);
 
 static void find_hip(void)
 {
-    void *library = dlopen("libamdhip64.so.6", RTLD_NOW);
+    void *library = dlopen("libamdhip64.so.7", RTLD_NOW);
 
     CHECK(library);
     CHECK((hip_get_device = (int (*)(int *))dlsym(library, "hipGetDevice")));

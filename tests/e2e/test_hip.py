@@ -105,10 +105,13 @@ def test_no_runtime(hip, clips, on_cpu):
 
 def test_runtime_of_another_name(hip, clips, on_cpu):
     """ROCm 5 and 7 have other names."""
-    for name in ("libamdhip64.so.5", "libamdhip64.so.7", "libamdhip64.so"):
+    names = ["libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so"]
+    for name in names:
         folder = hip.folder / f"lib_{name}"
         folder.mkdir()
-        shutil.copy(Path(hip.stand_in, "libamdhip64.so.6"), folder / name)
+        for other in names:
+            (folder / other).touch()  # before those that the machine may have
+        shutil.copy(Path(hip.stand_in, "libamdhip64.so.7"), folder / name)
         other = type(hip)(hip.folder)
         other.stand_in = str(folder)
         assert scores(other.upload(*clips, ALL)) == on_cpu()

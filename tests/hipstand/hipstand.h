@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the vmaf_gpu authors
  * SPDX-License-Identifier: BSD-2-Clause
  *
- * The HIP stand-in: a libamdhip64.so.6 for tests, never installed, that hands HIP's calls to whichever libcuda.so.1 the
+ * The HIP stand-in: a libamdhip64.so.7 for tests, never installed, that hands HIP's calls to whichever libcuda.so.1 the
  * loader finds: the software device (tests/softgpu) or NVIDIA's driver. So the host's side of HIP runs without an AMD
  * device; what AMD's compiler made of the kernels is looked at, but not run: the module of the driver below is.
  *
