@@ -325,7 +325,7 @@ static void missing_and_broken_runtimes_are_refused(void **state)
     make_folder(folder);
     snprintf(variables, sizeof(variables), "LD_LIBRARY_PATH=%s", folder);
     const char *text = said(variables, ""); /* a machine may have one */
-    if (strstr(text, "open -"))
+    if (!strstr(text, "HIP device: ") && !strstr(text, "does not start"))
         assert_non_null(
             strstr(text, "E ROCm's HIP runtime cannot be opened (libamdhip64.so.7: cannot open shared object file: "
                          "No such file or directory; .so.6, .so.5 and .so neither): install it, or score on the "

@@ -103,6 +103,15 @@ def test_no_runtime(hip, clips, on_cpu):
     assert scores(result) == on_cpu()
 
 
+def test_runtime_of_amd(ffmpeg):
+    """AMD's own, without the stand-in: it has what is looked up, and a machine without a GPU gets our one error."""
+    result = ffmpeg("-init_hw_device", "hip=gpu", *CHEAP, fails=None)
+    errors = device_errors(result)
+    if result.code and errors[0].startswith("ROCm's HIP runtime cannot be opened"):
+        pytest.skip("no HIP runtime is installed (Debian's is libamdhip64-5)")
+    assert not errors if result.code == 0 else len(errors) == 1 and errors[0].startswith("HIP finds no AMD GPU: "), result.stderr
+
+
 def test_runtime_of_another_name(hip, clips, on_cpu):
     """ROCm 5 and 7 have other names."""
     names = ["libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so"]
