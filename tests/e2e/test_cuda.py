@@ -562,7 +562,7 @@ def check_left(result, code):
     elif result.left:
         # FFmpeg's pool does not free a buffer if it cannot make its context current.
         assert result.left == "device_memory 1\n"
-        assert re.search(r"\[AVHWDeviceContext @ \S+\] \[error\] cu->cuCtxPushCurrent\(hwctx->cuda_ctx\) failed", result.stderr)
+        assert re.search(r"\[(?:AVHWDeviceContext|CUDA) @ \S+\] \[error\] cu->cuCtxPushCurrent\(hwctx->cuda_ctx\) failed", result.stderr)
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -72,7 +72,7 @@ NO_DEVICE = [
 
 def device_errors(result):
     """What libavutil says of devices and frames."""
-    return re.findall(r"\[AVHW(?:Device|Frames)Context @ \S+\] \[error\] (.*)", result.stderr)
+    return re.findall(r"\[(?:AVHW(?:Device|Frames)Context|HIP) @ \S+\] \[error\] (.*)", result.stderr)
 
 
 @pytest.mark.parametrize("device, variables, message", NO_DEVICE, ids=[f"{d}-{'-'.join(map(str, v.values()))}" for d, v, _ in NO_DEVICE])
@@ -479,7 +479,7 @@ def test_failing_transfers_are_errors(hip, clips, call):
     graph = f"{hip.UPLOAD},hwdownload,format=nv12"
     make = ("-init_hw_device", "hip=gpu:1", "-filter_hw_device", "gpu")
     result = hip.score([*make, *clips[0]], clips[1], graph=graph, fails=True, device={"HIPSTAND_FAIL": call, "DEVICES": 2})
-    assert re.search(rf"\[AVHWDeviceContext @ \S+\] \[error\] {call[:-2]} failed: \S+ \(2\)", result.stderr)
+    assert re.search(rf"\[(?:AVHWDeviceContext|HIP) @ \S+\] \[error\] {call[:-2]} failed: \S+ \(2\)", result.stderr)
     assert not result.left
 
 
