@@ -6,6 +6,7 @@
     driver.py KIND info    prints what is there, as JSON; KIND is cuda or hip
     driver.py KIND watch   prints the free bytes of the first device for each line of standard input
     driver.py KIND fill MB takes all memory of the first device but about MB, prints what it took, waits for the end of input
+    driver.py KIND take MB takes MB of it, prints their bytes, waits for the end of input
 """
 
 import ctypes
@@ -158,6 +159,12 @@ def main():
         elif kind and len(words) == 2 and words[0] == "fill":
             device = kind().open()
             print(fill(device, int(words[1]) << 20), device.free(), flush=True)
+            sys.stdin.read()
+        elif kind and len(words) == 2 and words[0] == "take":
+            size = int(words[1]) << 20
+            if not kind().open().allocate(size):
+                raise DriverError(f"the first device has no {size} bytes")
+            print(size, flush=True)
             sys.stdin.read()
         else:
             print(__doc__.strip(), file=sys.stderr)
