@@ -54,6 +54,8 @@ int vg_device_errno(int native)
     case 209: /* nothing for this device in the image */
     case 218: /* invalid PTX */
     case 222: /* PTX of a version that the driver does not know */
+    case 302: /* code that does not link, */
+    case 303: /* or does not load: what ROCm says of all that it cannot use */
         return -ENOEXEC;
     case 500: /* not found */
         return -ENOENT;

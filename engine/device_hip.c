@@ -275,7 +275,7 @@ static void hip_leave(VgDevice *device)
 {
     HipDevice *d = hip(device);
     if (!--d->entered && d->runtime.hipSetDevice(d->previous))
-        (void)d->runtime.hipSetDevice(d->previous); /* the first try may have told the failure of earlier work */
+        (void)d->runtime.hipSetDevice(d->previous); /* some runtimes tell earlier failures by any call */
 }
 
 static void hip_error_text(VgDevice *device, int native, const char **name, const char **text)
@@ -408,7 +408,7 @@ static int hip_event_synchronize(VgDevice *device, VgEvent event)
     return HIP(hip(device), hipEventSynchronize, event);
 }
 
-/* By an event, since a wait for a stream spins. */
+/* By an event, since a wait for a stream spins; where the runtime heeds the event's flag, this does not. */
 static int hip_stream_synchronize(VgDevice *device, VgStream stream)
 {
     VgEvent event;

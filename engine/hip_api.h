@@ -25,6 +25,7 @@ typedef enum hipError_t {
     hipErrorInvalidDevice = 101,
     hipErrorInvalidImage = 200,
     hipErrorNoBinaryForGpu = 209,
+    hipErrorSharedObjectInitFailed = 303,
     hipErrorInvalidHandle = 400,
     hipErrorNotFound = 500,
     hipErrorNotReady = 600,

@@ -672,10 +672,12 @@ static int refuse_devices(AVFilterContext *ctx)
         device_name(devices[side], frames_of(s->input[side].hw_frames)->device_ctx);
     av_log(ctx, AV_LOG_ERROR,
            "distorted frames are on %s, reference frames on %s%s: make one device for both, e.g. -init_hw_device "
-           "%s=gpu, and "
-           "name it by %s\n",
+           "%s=gpu, and name it by %s\n",
            devices[DISTORTED], devices[REFERENCE],
-           strcmp(devices[DISTORTED], devices[REFERENCE]) ? "" : ", in another context", kind->option,
+           strcmp(devices[DISTORTED], devices[REFERENCE]) ? ""
+           : kind->device == AV_HWDEVICE_TYPE_CUDA        ? ", in another context"
+                                                          : ", another partition of it",
+           kind->option,
            kind->device == AV_HWDEVICE_TYPE_CUDA
                ? "-hwaccel_device gpu before each input that is decoded there and -filter_hw_device gpu for hwupload "
                  "(hwupload_cuda always makes a context of its own)"

@@ -72,9 +72,9 @@
 
 /* As in hip_runtime_api.h of ROCm 5, 6 and 7. */
 enum { HIP_SUCCESS = 0, HIP_INVALID_VALUE = 1, HIP_OUT_OF_MEMORY = 2, HIP_NO_DEVICE = 100, HIP_INVALID_DEVICE = 101 };
-enum { HIP_PCI_BUS = 67, HIP_PCI_DEVICE = 68, HIP_PCI_DOMAIN = 69 }; /* device attributes */
 enum { HIP_HOST_TO_DEVICE = 1, HIP_DEVICE_TO_HOST = 2, HIP_DEVICE_TO_DEVICE = 3 };
 enum { HIP_OPAQUE_FD = 1 }; /* type of external memory */
+enum { ROCM_5_7 = 50700000 };
 
 /* Both have grown: later fields are reserved and zero, and earlier runtimes do not look at them. */
 typedef struct ExternalMemory {
@@ -99,11 +99,12 @@ typedef struct ExternalBuffer {
 
 #define HIP_FUNCTIONS(F)                                                                                               \
     F(int, hipInit, (unsigned flags))                                                                                  \
+    F(int, hipRuntimeGetVersion, (int *version))                                                                       \
     F(int, hipGetDeviceCount, (int *count))                                                                            \
     F(int, hipGetDevice, (int *device))                                                                                \
     F(int, hipSetDevice, (int device))                                                                                 \
     F(int, hipDeviceGetName, (char *name, int size, int device))                                                       \
-    F(int, hipDeviceGetAttribute, (int *value, int attribute, int device))                                             \
+    F(int, hipDeviceGetPCIBusId, (char *id, int size, int device))                                                     \
     F(int, hipMalloc, (void **address, size_t size))                                                                   \
     F(int, hipFree, (void *address))                                                                                   \
     F(int, hipMemcpy2DAsync,                                                                                           \
@@ -123,7 +124,7 @@ typedef struct Hip {
 } Hip;
 
 #define NAME_SIZE 100
-#define PCI_SIZE  16 /* "0000:03:00.0" */
+#define PCI_SIZE  24 /* "0000:03:00.0"; domains can be longer */
 
 typedef struct HIPDeviceContext {
     AVHIPDeviceContext p;
@@ -236,16 +237,32 @@ static int leave_device(AVHWDeviceContext *ctx, int before, int ret)
 
 /* ---- Devices ---------------------------------------------------------------------------------------------------- */
 
+/* "0000:03:00.0" or "03:00.0" in any case as HIP's devices have it. */
+static int normalise_pci(const char *text, char pci[PCI_SIZE])
+{
+    unsigned domain, bus, slot, function;
+    int end = 0;
+
+    if (sscanf(text, "%x:%2x:%2x.%1x%n", &domain, &bus, &slot, &function, &end) != 4 || text[end]) {
+        domain = end = 0;
+        if (sscanf(text, "%2x:%2x.%1x%n", &bus, &slot, &function, &end) != 3 || text[end])
+            return 0;
+    }
+    snprintf(pci, PCI_SIZE, "%04x:%02x:%02x.%x", domain, bus & 0xff, slot & 0xff, function & 0xf);
+    return 1;
+}
+
+/* The attributes that would tell the PCI id are not in all runtimes. */
 static int describe_device(AVHWDeviceContext *ctx, int device, char name[NAME_SIZE], char pci[PCI_SIZE])
 {
-    int domain, bus, slot, ret;
+    char id[32];
+    int ret;
 
     if ((ret = CALL(ctx, hipDeviceGetName, name, NAME_SIZE, device)) < 0 ||
-        (ret = CALL(ctx, hipDeviceGetAttribute, &domain, HIP_PCI_DOMAIN, device)) < 0 ||
-        (ret = CALL(ctx, hipDeviceGetAttribute, &bus, HIP_PCI_BUS, device)) < 0 ||
-        (ret = CALL(ctx, hipDeviceGetAttribute, &slot, HIP_PCI_DEVICE, device)) < 0)
+        (ret = CALL(ctx, hipDeviceGetPCIBusId, id, sizeof(id), device)) < 0)
         return ret;
-    snprintf(pci, PCI_SIZE, "%04x:%02x:%02x.0", domain & 0xffff, bus & 0xff, slot & 0xff);
+    if (!normalise_pci(id, pci))
+        av_strlcpy(pci, id, PCI_SIZE);
     return 0;
 }
 
@@ -270,21 +287,6 @@ static int count_devices(AVHWDeviceContext *ctx)
     }
     ret = check(ctx, error, call);
     return ret < 0 ? ret : count;
-}
-
-/* "0000:03:00.0" or "03:00.0" in any case as HIP's devices have it. */
-static int normalise_pci(const char *text, char pci[PCI_SIZE])
-{
-    unsigned domain, bus, slot, function;
-    int end = 0;
-
-    if (sscanf(text, "%4x:%2x:%2x.%1x%n", &domain, &bus, &slot, &function, &end) != 4 || text[end]) {
-        domain = end = 0;
-        if (sscanf(text, "%2x:%2x.%1x%n", &bus, &slot, &function, &end) != 3 || text[end])
-            return 0;
-    }
-    snprintf(pci, PCI_SIZE, "%04x:%02x:%02x.%x", domain & 0xffff, bus & 0xff, slot & 0xff, function & 0xf);
-    return 1;
 }
 
 static int refuse_device(AVHWDeviceContext *ctx, const char *wanted, int count)
@@ -723,10 +725,12 @@ static int map_object(AVHWDeviceContext *ctx, Import *import, int fd)
         import->memory = NULL;
     else if ((ret = CALL(ctx, hipExternalMemoryGetMappedBuffer, &import->address, import->memory, &buffer)) < 0)
         import->address = NULL;
+    else if (!import->address) /* what some runtimes call a success */
+        ret = AVERROR_EXTERNAL;
     ret = leave_device(ctx, before, ret);
     if (ret < 0)
         av_log(ctx, AV_LOG_ERROR,
-               "a surface cannot be mapped on %s: this needs ROCm 5.7 or later, and a surface in that GPU's memory; "
+               "a surface cannot be mapped on %s: the runtime cannot import it, or it is in another GPU's memory; "
                "otherwise copy it, by hwdownload,hwupload\n",
                ((AVHIPDeviceContext *)ctx->hwctx)->description);
     return ret;
@@ -929,6 +933,20 @@ static int hip_map_to(AVHWFramesContext *ctx, AVFrame *dst, const AVFrame *src, 
     return AVERROR(ENOSYS);
 }
 
+/* Earlier runtimes have all that mapping calls, but what they map can neither be copied nor given back. */
+static int check_version(AVHWDeviceContext *ctx)
+{
+    int version = 0, ret = CALL(ctx, hipRuntimeGetVersion, &version);
+
+    if (ret < 0 || version >= ROCM_5_7)
+        return ret;
+    av_log(ctx, AV_LOG_ERROR,
+           "surfaces cannot be mapped by HIP %d.%d: this needs ROCm 5.7 or later; otherwise copy them, by "
+           "hwdownload,hwupload\n",
+           version / 10000000, version / 100000 % 100);
+    return AVERROR(ENOSYS);
+}
+
 /* Frames into which those of another device are mapped; hip_frames_init() is not called for them. */
 static int hip_frames_derive_to(AVHWFramesContext *dst, AVHWFramesContext *src, int flags)
 {
@@ -955,7 +973,7 @@ static int hip_frames_derive_to(AVHWFramesContext *dst, AVHWFramesContext *src, 
             return AVERROR(EINVAL);
         }
     }
-    if ((ret = check_format(dst)) < 0)
+    if ((ret = check_version(dst->device_ctx)) < 0 || (ret = check_format(dst)) < 0)
         return ret;
     return init_lock(dst->hwctx);
 }

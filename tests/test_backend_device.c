@@ -590,7 +590,7 @@ static void any_number_of_frames_in_flight_agrees(void **state)
         run.frames = 20;
         Run expected = expected_of(&run);
         for (unsigned n = 1; n <= VG_MAX_IN_FLIGHT; n++) {
-#ifdef BRIEF /* slow: each number with one kind of frames; the plain build has all */
+#ifdef BRIEF /* slow: each number with one kind of frames; CUDA's plain build has all */
             if ((n + (unsigned)how) % 3)
                 continue;
 #endif
@@ -695,7 +695,7 @@ static void formats_agree(void **state)
         const Format *format = f < N_FORMATS ? &formats[f] : &far_apart[f - N_FORMATS];
         for (unsigned s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
             const VgGeometry g = { sizes[s][0], sizes[s][1], format->chroma, format->depth };
-#ifdef BRIEF /* slow: a third of the sizes for each format; the plain build has all */
+#ifdef BRIEF /* slow: a third of the sizes for each format; CUDA's plain build has all */
             if (f % 3 != s % 3)
                 continue;
 #endif
@@ -714,7 +714,7 @@ static void formats_of_both_lags_agree(void **state)
 {
     (void)state;
     for (unsigned f = 0; f < N_FORMATS; f++) {
-#ifdef BRIEF /* slow: a third of the formats; the plain build has all */
+#ifdef BRIEF /* slow: a third of the formats; CUDA's plain build has all */
         if (f % 3)
             continue;
 #endif
@@ -1183,7 +1183,7 @@ static void every_failing_call_ends_cleanly(void **state)
     for (unsigned variant = 0; variant < N_FAILING_ORDERS * N_HOWS * 3; variant++) {
         const How how = (How)(variant % N_HOWS);
         const int code = codes[variant / N_HOWS % 3];
-#ifdef BRIEF /* slow: one code for each kind of frames; the plain build has all */
+#ifdef BRIEF /* slow: one code for each kind of frames; CUDA's plain build has all */
         if (code != codes[how % 3])
             continue;
 #endif
@@ -1271,7 +1271,7 @@ static void a_lost_device_is_one_clear_error(void **state)
     for (int how = 0; how < N_HOWS; how++) {
         for (unsigned a = 0; a < sizeof(at) / sizeof(at[0]); a++) {
             for (unsigned c = 0; c < sizeof(codes) / sizeof(codes[0]); c++) {
-#ifdef __SANITIZE_ADDRESS__ /* slow: each code in a call with one kind of frames; the plain build has all */
+#ifdef __SANITIZE_ADDRESS__ /* slow: each code in a call with one kind of frames; CUDA's plain build has all */
                 if ((a + c) % N_HOWS != (unsigned)how)
                     continue;
 #endif
@@ -1491,7 +1491,7 @@ static void planted_faults_are_seen(void **state)
 {
     (void)state;
     for (int how = 0; how < N_HOWS; how++) {
-#ifdef __SANITIZE_ADDRESS__ /* slow: one kind of frames; the plain build has all */
+#ifdef __SANITIZE_ADDRESS__ /* slow: one kind of frames; CUDA's plain build has all */
         if (how != COPIED)
             continue;
 #endif

@@ -284,6 +284,11 @@ def test_mapped_surfaces(frames, layout, kind):
     assert count(done, "hipExternalMemoryGetMappedBuffer") == imports
 
 
+def test_early_runtimes_map_nothing(frames):
+    done = frames("map", "nv12", "layers", code=2, HIPSTAND_VERSION=50221153)
+    assert re.search(r"surfaces cannot be mapped by HIP 5\.2: this needs ROCm 5\.7 or later; otherwise copy them, by hwdownload,hwupload\n", done.stderr)
+
+
 @pytest.mark.parametrize("modifier, text", [("0x0200000018601b04", ""), ("1", ""), ("0x00ffffffffffffff", " (not told)")])
 def test_tiled_surfaces_are_refused(frames, modifier, text):
     done = frames("modifier", modifier)
@@ -337,13 +342,13 @@ def test_frames_of_other_programs(frames, ffmpeg, what):
 @pytest.mark.parametrize("code", [1, 2, 719])
 def test_every_failing_call(frames, hip, code):
     """Of device, transfers and mapping: an error, no crash, and nothing left."""
-    frames("all", HIPSTAND_COUNT=hip.folder / "count")
-    calls = int((hip.folder / "count").read_text())
-    assert calls > 40
-    failed = 0
-    for number in range(1, calls + 1, 3 if SANITIZED else 1):
+    done = frames("all", HIPSTAND_TRACE=1)
+    calls = re.findall(r"^hipstand: call \d+: (\w+)$", done.stderr, re.MULTILINE)
+    assert len(calls) > 40
+    # What is given back is given back, and with it the thread's device is changed: there is nobody to hear of errors.
+    quiet = {"hipFree", "hipDestroyExternalMemory", "hipGetDevice", "hipSetDevice"}
+    for number in range(1, len(calls) + 1, 3 if SANITIZED else 1):
         done = frames("all", code=None, HIPSTAND_FAIL=number, HIPSTAND_FAIL_CODE=code)
-        failed += done.returncode == 2
+        assert done.returncode == 2 or calls[number - 1] in quiet, f"call {number}, {calls[number - 1]}"
         if code == 719:
-            assert done.returncode == 2 or number > calls * 2 // 3, f"call {number}"
-    assert failed > calls // 8
+            assert done.returncode == 2 or number > len(calls) * 2 // 3, f"call {number}"

@@ -323,16 +323,13 @@ void hs_arch(int device, char name[32])
 
 HS_API hipError_t hipDeviceGetAttribute(int *value, hipDeviceAttribute_t attribute, int device)
 {
-    /* HIP's number and the driver's. */
+    /* HIP's number and the driver's. Not all runtimes have those of the PCI id, 67 to 69. */
     static const struct {
         int hip, driver;
     } attributes[] = {
         { hipDeviceAttributeWarpSize, CU_DEVICE_ATTRIBUTE_WARP_SIZE },
         { 56, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK },
         { 63, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT },
-        { 67, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID },
-        { 68, CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID },
-        { 69, CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID },
         { 74, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK },
     };
     const hipError_t err = enter_about(__func__, device);
