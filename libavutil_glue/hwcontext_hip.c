@@ -944,7 +944,7 @@ static int check_version(AVHWDeviceContext *ctx)
            "surfaces cannot be mapped by HIP %d.%d: this needs ROCm 5.7 or later; otherwise copy them, by "
            "hwdownload,hwupload\n",
            version / 10000000, version / 100000 % 100);
-    return AVERROR(ENOSYS);
+    return AVERROR(ENOTSUP); /* libavutil takes ENOSYS for nothing to be done */
 }
 
 /* Frames into which those of another device are mapped; hip_frames_init() is not called for them. */
