@@ -951,6 +951,27 @@ static int refuse_device(AVFilterContext *ctx, enum Side side, const Hardware *k
 }
 
 /* Describes a frame in place. The frame goes with the picture once that has been submitted. */
+/* Filters that move samples by changing a frame's fields know nothing of the chroma of hardware frames, or of us. */
+static int check_hardware_frame(AVFilterContext *ctx, enum Side side, const AVFrame *frame, const Input *is)
+{
+    const char *filter = frame->crop_left || frame->crop_top || frame->crop_right || frame->crop_bottom ? "crop" : NULL;
+    char name[32];
+
+    for (int i = 0; i < FF_ARRAY_ELEMS(is->plane) && !filter; i++)
+        if (frame->linesize[is->plane[i]] < 0)
+            filter = "vflip";
+    if (!filter)
+        return 0;
+    format_name(name, is->format);
+    av_log(ctx, AV_LOG_ERROR,
+           "a %s frame in the memory of a %s device %s: put %s before the upload, or insert "
+           "hwdownload,format=%s,%s,hwupload in its place\n",
+           side_names[side], is->hardware->name,
+           *filter == 'c' ? "is to be cropped, which is not done there" : "lies upside down, its chroma anywhere",
+           filter, name, filter);
+    return AVERROR(EINVAL);
+}
+
 static int describe_frame(AVFilterContext *ctx, enum Side side, AVFrame *frame, VgPicture *picture)
 {
     VmafGpuContext *s = ctx->priv;
@@ -958,7 +979,7 @@ static int describe_frame(AVFilterContext *ctx, enum Side side, AVFrame *frame, 
     const Hardware *kind = frame->hw_frames_ctx ? find_hardware(frame->format) : NULL;
     const AVHWFramesContext *frames = kind ? frames_of(frame->hw_frames_ctx) : NULL;
     const Input is = { .hardware = kind, .format = frames ? frames->sw_format : (enum AVPixelFormat)frame->format };
-    int n_planes = in->picture.geometry.chroma == VG_CHROMA_400 ? 1 : 3;
+    int n_planes = in->picture.geometry.chroma == VG_CHROMA_400 ? 1 : 3, ret;
 
     *picture = in->picture;
     if ((uint32_t)frame->width != picture->geometry.width || (uint32_t)frame->height != picture->geometry.height ||
@@ -967,6 +988,8 @@ static int describe_frame(AVFilterContext *ctx, enum Side side, AVFrame *frame, 
     if (frames) {
         if (!devices_agree(frames->device_ctx, frames_of(in->hw_frames)->device_ctx))
             return refuse_device(ctx, side, kind);
+        if ((ret = check_hardware_frame(ctx, side, frame, in)) < 0)
+            return ret;
         picture->memory = kind->memory;
         picture->stream = device_stream(frames->device_ctx);
     }
@@ -1273,6 +1296,8 @@ static int report_pairing(AVFilterContext *ctx)
     if (s->pairing != PAIR_NEAREST || !d->n_frames || !r->n_frames)
         return faults;
 
+    if (!s->n_pairs && s->failed)
+        return faults;
     if (!s->n_pairs) {
         faults++;
         av_log(ctx, level,

@@ -172,7 +172,7 @@ static int open_runtime(AVHWDeviceContext *ctx)
 {
     static const char *const names[] = { "libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so" };
     Hip *hip = hip_of(ctx);
-    const char *missing = NULL;
+    const char *missing = NULL, *found = NULL;
     char reason[300] = "";
     int is_absent = 0;
 
@@ -180,10 +180,10 @@ static int open_runtime(AVHWDeviceContext *ctx)
         return 0;
     /* One that is in the process already: to a second runtime its streams and its memory would mean nothing. */
     for (int i = 0; i < FF_ARRAY_ELEMS(names) && !hip->library; i++)
-        hip->library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE | RTLD_NOLOAD);
+        hip->library = dlopen(found = names[i], RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE | RTLD_NOLOAD);
     for (int i = 0; i < FF_ARRAY_ELEMS(names) && !hip->library; i++) {
         /* It stays in memory when it is closed: it has threads of its own. */
-        hip->library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+        hip->library = dlopen(found = names[i], RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
         if (!hip->library) {
             const char *error = dlerror();
 
@@ -208,7 +208,8 @@ static int open_runtime(AVHWDeviceContext *ctx)
     HIP_FUNCTIONS(LOOK_UP)
 #undef LOOK_UP
     if (missing) {
-        av_log(ctx, AV_LOG_ERROR, "the HIP runtime has no %s: ROCm 5 or later is needed\n", missing);
+        av_log(ctx, AV_LOG_ERROR, "%s has no function %s: install the HIP runtime of ROCm 5 or later\n", found,
+               missing);
         close_runtime(hip);
         return AVERROR(ENOSYS);
     }
@@ -316,7 +317,7 @@ static int find_device(AVHWDeviceContext *ctx, const char *wanted)
         return 0;
 
     index = strtol(wanted, &end, 10);
-    if (!*end && index >= 0 && index < count)
+    if (av_isdigit(*wanted) && !*end && index < count)
         return index;
     if (normalise_pci(wanted, wanted_pci))
         for (int i = 0; i < count; i++) {
@@ -558,6 +559,28 @@ static int plane_rows(const AVPixFmtDescriptor *desc, int plane, int height)
     return plane == 1 || plane == 2 ? AV_CEIL_RSHIFT(height, desc->log2_chroma_h) : height;
 }
 
+/* Only what the frames have room for, and where they say: filters can have moved a frame's planes. */
+static int check_frame(AVHWFramesContext *ctx, const AVFrame *frame, int width, int height)
+{
+    int n_planes = av_pix_fmt_count_planes(ctx->sw_format);
+
+    if (width > ctx->width || height > ctx->height) {
+        av_log(ctx, AV_LOG_ERROR, "a frame is %dx%d, but those on the device are %dx%d: insert scale before hwupload\n",
+               width, height, ctx->width, ctx->height);
+        return AVERROR(EINVAL);
+    }
+    for (int i = 0; i < n_planes; i++)
+        if (frame->linesize[i] <= 0) {
+            av_log(
+                ctx, AV_LOG_ERROR,
+                "a frame on the device lies upside down (pitch %d), its chroma anywhere: put vflip before hwupload or "
+                "behind hwdownload\n",
+                frame->linesize[i]);
+            return AVERROR(EINVAL);
+        }
+    return 0;
+}
+
 /* Enqueues the copy of a picture. */
 static int copy_planes(AVHWFramesContext *ctx, AVFrame *dst, const AVFrame *src, int kind)
 {
@@ -565,11 +588,16 @@ static int copy_planes(AVHWFramesContext *ctx, AVFrame *dst, const AVFrame *src,
     void *stream = ((AVHIPDeviceContext *)device->hwctx)->stream;
     const AVPixFmtDescriptor *desc = av_pix_fmt_desc_get(ctx->sw_format);
     int n_planes = av_pix_fmt_count_planes(ctx->sw_format), ret = 0;
+    int width = FFMIN(dst->width, src->width), height = FFMIN(dst->height, src->height);
 
+    if (kind != HIP_HOST_TO_DEVICE)
+        ret = check_frame(ctx, src, width, height);
+    if (kind != HIP_DEVICE_TO_HOST && ret >= 0)
+        ret = check_frame(ctx, dst, width, height);
     for (int i = 0; i < n_planes && ret >= 0; i++) {
         ptrdiff_t to = dst->linesize[i], from = src->linesize[i];
-        int bytes = av_image_get_linesize(ctx->sw_format, FFMIN(dst->width, src->width), i);
-        int rows = plane_rows(desc, i, FFMIN(dst->height, src->height));
+        int bytes = av_image_get_linesize(ctx->sw_format, width, i);
+        int rows = plane_rows(desc, i, height);
 
         if (bytes < 0)
             return bytes;
@@ -933,6 +961,14 @@ static int hip_map_to(AVHWFramesContext *ctx, AVFrame *dst, const AVFrame *src, 
     return AVERROR(ENOSYS);
 }
 
+/* The way back to the host there is not. */
+static int hip_map_from(AVHWFramesContext *ctx, AVFrame *dst, const AVFrame *src, int flags)
+{
+    av_log(ctx, AV_LOG_ERROR, "HIP frames cannot be mapped: insert hwdownload,format=%s instead of hwmap\n",
+           av_get_pix_fmt_name(ctx->sw_format));
+    return AVERROR(ENOSYS);
+}
+
 /* Earlier runtimes have all that mapping calls, but what they map can neither be copied nor given back. */
 static int check_version(AVHWDeviceContext *ctx)
 {
@@ -997,6 +1033,7 @@ const HWContextType ff_hwcontext_type_hip = {
     .transfer_data_to = hip_transfer_data,
     .transfer_data_from = hip_transfer_data,
     .map_to = hip_map_to,
+    .map_from = hip_map_from,
     .frames_derive_to = hip_frames_derive_to,
 
     .pix_fmts = (const enum AVPixelFormat[]){ AV_PIX_FMT_HIP, AV_PIX_FMT_NONE },

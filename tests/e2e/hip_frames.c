@@ -237,7 +237,7 @@ static int device(void)
 {
     AVBufferRef *user = NULL, *other = NULL, *first = NULL, *bad = NULL, *frames = NULL, *frames_away = NULL;
     AVFrame *picture = make_picture(AV_PIX_FMT_NV12, 64, 48), *wrong = make_picture(AV_PIX_FMT_YUV420P, 64, 48);
-    AVFrame *frame = av_frame_alloc(), *away = av_frame_alloc(), *cuda = NULL;
+    AVFrame *frame = av_frame_alloc(), *away = av_frame_alloc(), *cuda = NULL, *big = NULL;
     void *streams[2] = { NULL };
     int current = -1;
 
@@ -265,6 +265,13 @@ static int device(void)
     CHECK(av_hwframe_transfer_data(frame, wrong, 0) == AVERROR(EINVAL));
     TRY(av_hwframe_transfer_data(frame, picture, 0));
     CHECK(av_hwframe_transfer_data(wrong, frame, 0) == AVERROR(EINVAL));
+    big = make_picture(AV_PIX_FMT_NV12, 72, 56);
+    frame->width = big->width;
+    CHECK(av_hwframe_transfer_data(frame, big, 0) == AVERROR(EINVAL));
+    frame->height = big->height;
+    CHECK(av_hwframe_transfer_data(frame, big, 0) == AVERROR(EINVAL));
+    frame->width = 64;
+    frame->height = 48;
     TRY(make_frames(&frames_away, first, AV_PIX_FMT_NV12, 64, 48));
     TRY(av_hwframe_get_buffer(frames_away, away, 0));
     CHECK(av_hwframe_transfer_data(away, frame, 0) == AVERROR(EINVAL));
@@ -273,6 +280,7 @@ static int device(void)
     CHECK(av_hwframe_map(cuda, frame, AV_HWFRAME_MAP_READ) == AVERROR(ENOSYS));
 end:
     av_frame_free(&cuda);
+    av_frame_free(&big);
     av_frame_free(&away);
     av_frame_free(&frame);
     av_frame_free(&picture);

@@ -132,6 +132,22 @@ def test_cropped_and_flipped_software_frames_on_the_device(ffmpeg, device, layou
     assert scores(device.score(d, r, f"{ALL}:backend={device.option}", graph=graph)) == expected
 
 
+MOVED = [
+    ("hwupload,crop=32:24:8:8", "is to be cropped, which is not done there: put crop before the upload, or insert hwdownload,format=nv12,crop,hwupload"),
+    ("hwupload,fps=25,vflip", "lies upside down, its chroma anywhere: put vflip before the upload, or insert hwdownload,format=nv12,vflip,hwupload"),
+]
+
+
+@pytest.mark.parametrize("side", ["distorted", "reference"])
+@pytest.mark.parametrize("filters, words", MOVED, ids=["crop", "vflip"])
+def test_moved_hardware_frames_are_refused(device, clips, filters, words, side):
+    """Filters that take hardware frames as they take others, but move no samples. One message, and none about pairs."""
+    both = (filters, "hwupload") if side == "distorted" else ("hwupload", filters)
+    result = device.upload(*clips, graph=f"[0:v]{both[0]}[d];[1:v]{both[1]}[r];[d][r]{{filter}}", fails=True)
+    assert result.errors == [f"a {side} frame in the memory of a {device.name} device {words} in its place"]
+    assert not result.warnings and not result.log.exists()
+
+
 # ---- Ways in and out ----
 
 # Uploads and downloads of HIP frames are our own.

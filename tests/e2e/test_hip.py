@@ -259,6 +259,8 @@ def test_device_of_the_user(frames):
     for name in ("pal8", "yuv420p10be", "cuda"):
         assert f"HIP frames cannot have the format {name}" in done.stderr
     assert "the frame in host memory is yuv420p, but the device's frames are nv12" in done.stderr
+    assert "a frame is 72x48, but those on the device are 64x48: insert scale before hwupload" in done.stderr
+    assert "a frame is 72x56, but those on the device are 64x48: insert scale before hwupload" in done.stderr
     assert len(re.findall(rf"a frame on {NAME.format(2)} cannot be copied to {NAME.format(1)}: copy it by hwdownload,hwupload", done.stderr)) == 1
 
 
@@ -282,6 +284,17 @@ def test_mapped_surfaces(frames, layout, kind):
     imports = 2 * (planes if kind == "objects" else 1)
     assert count(done, "hipImportExternalMemory") == count(done, "hipDestroyExternalMemory") == imports
     assert count(done, "hipExternalMemoryGetMappedBuffer") == imports
+
+
+def test_frames_are_not_mapped_back(hip, clips):
+    result = hip(*hip.MAKE, *clips[0], "-vf", "hwupload,hwmap,format=nv12", "-f", "null", "-", fails=True)
+    assert "HIP frames cannot be mapped: insert hwdownload,format=nv12 instead of hwmap" in device_errors(result)
+
+
+def test_upload_into_flipped_frames_is_refused(hip, clips):
+    """vflip hands hwupload frames that lie upside down, with the chroma beside them."""
+    result = hip(*hip.MAKE, *clips[0], "-vf", "hwupload,vflip,hwdownload,format=nv12", "-f", "null", "-", fails=True)
+    assert any(re.match(r"a frame on the device lies upside down \(pitch -\d+\)", text) for text in device_errors(result))
 
 
 def test_early_runtimes_map_nothing(frames):
