@@ -60,6 +60,7 @@ static void usage(FILE *to)
           "time is\n"
           "                      then of a frame among others, not of a frame alone (1)\n"
           "  --direct            launch every kernel from the host instead of replaying a recording\n"
+          "  --backend NAME      cuda or hip (cuda)\n"
           "  --device WHICH      index or PCI id (0)\n"
           "  --tsv               tab-separated values\n",
           to);
@@ -74,7 +75,7 @@ typedef struct Settings {
     unsigned n_depths;
     const char *features[MOST_LISTED];
     unsigned n_features;
-    int planar, warm_history, direct, tsv;
+    int planar, warm_history, direct, tsv, hip;
     unsigned content;            /* index into contents[] */
     const char *yuv[VG_N_SIDES]; /* by VgSide */
     const char *which;
@@ -216,7 +217,10 @@ static void bench_open(Bench *b, const Settings *settings)
 {
     const VgDeviceChoice choice = { .which = settings->which };
 
-    *b = (Bench){ .table = &vg_table_cuda, .log = { print_message, NULL }, .settings = settings };
+    *b = (Bench){ .table = vg_device_table(settings->hip ? VG_BACKEND_HIP : VG_BACKEND_CUDA),
+                  .log = { print_message, NULL },
+                  .settings = settings };
+    require(b->table != NULL, "this build has no such back end: see --backend");
     if (b->table->open(&b->device, &choice, &b->log))
         exit(1);
     check(b, b->table->enter(b->device), "entering the device");
@@ -776,7 +780,8 @@ static void parse(Settings *s, int argc, char **argv)
         { "feature", 1, NULL, 'f' }, { "content", 1, NULL, 'c' }, { "yuv", 1, NULL, 'y' },
         { "history", 1, NULL, 'h' }, { "memory", 1, NULL, 'm' },  { "runs", 1, NULL, 'r' },
         { "direct", 0, NULL, 'D' },  { "device", 1, NULL, 'v' },  { "tsv", 0, NULL, 't' },
-        { "lanes", 1, NULL, 'n' },   { "help", 0, NULL, 'H' },    { NULL, 0, NULL, 0 },
+        { "lanes", 1, NULL, 'n' },   { "backend", 1, NULL, 'b' }, { "help", 0, NULL, 'H' },
+        { NULL, 0, NULL, 0 },
     };
     int c;
 
@@ -820,6 +825,9 @@ static void parse(Settings *s, int argc, char **argv)
             break;
         case 'n':
             s->lanes = parse_number(optarg, MOST_LANES, "--lanes wants 1 to 4");
+            break;
+        case 'b':
+            s->hip = parse_choice(optarg, "cuda", "hip", "--backend wants cuda or hip");
             break;
         case 'D':
             s->direct = 1;

@@ -49,7 +49,7 @@ static int check_values(const VgScorerConfig *config, const VgLog *log)
         unsigned value, last;
     } values[] = {
         { "back end", (unsigned)config->backend, VG_BACKEND_HIP },
-        { "memory", (unsigned)config->memory, VG_MEMORY_CUDA },
+        { "memory", (unsigned)config->memory, VG_MEMORY_HIP },
         { "fallback", (unsigned)config->fallback, VG_FALLBACK_CPU },
         { "history", (unsigned)config->history, VG_HISTORY_COPY },
     };
@@ -63,26 +63,55 @@ static int check_values(const VgScorerConfig *config, const VgLog *log)
     return 0;
 }
 
+/* Kinds of devices, by the memory that they have. */
+static const struct {
+    VgBackendKind kind;
+    const char *name, *option, *compiler;
+} devices[] = {
+    [VG_MEMORY_CUDA] = { VG_BACKEND_CUDA, "CUDA", "cuda", "clang 19 or nvcc" },
+    [VG_MEMORY_HIP] = { VG_BACKEND_HIP, "HIP", "hip", "clang 19, lld 19 and zlib" },
+};
+
+static VgMemory memory_of(VgBackendKind kind)
+{
+    return kind == VG_BACKEND_HIP ? VG_MEMORY_HIP : VG_MEMORY_CUDA;
+}
+
 /* Pictures in device memory: whether this library can get at them at all. */
 static int check_memory(const VgScorerConfig *config, const VgLog *log)
 {
-    if (config->memory == VG_MEMORY_HOST)
+    const VgMemory memory = config->memory;
+    if (memory == VG_MEMORY_HOST)
         return 0;
-    if (config->backend == VG_BACKEND_HIP) {
-        vg_log(log, VG_LOG_ERROR, "pictures in CUDA memory cannot be scored by backend=hip: use cuda, cpu or auto");
+    const char *name = devices[memory].name;
+    if (config->backend != VG_BACKEND_AUTO && config->backend != VG_BACKEND_CPU &&
+        config->backend != devices[memory].kind) {
+        vg_log(log, VG_LOG_ERROR, "pictures in %s memory cannot be scored by backend=%s: use %s, cpu or auto", name,
+               kind_name(config->backend), devices[memory].option);
         return -EINVAL;
     }
-    if (!vg_backend_built_in(VG_BACKEND_CUDA)) {
-        vg_log(log, VG_LOG_ERROR,
-               "pictures are in CUDA memory, but this library was built without CUDA: download them "
-               "first, or build it with clang 19 or nvcc");
+    if (!vg_backend_built_in(devices[memory].kind)) {
+        vg_log(
+            log, VG_LOG_ERROR,
+            "pictures are in %s memory, but this library was built without %s: download them first, or build it with "
+            "%s",
+            name, name, devices[memory].compiler);
         return -ENOSYS;
     }
-    if (!config->device_context) {
+    if (memory == VG_MEMORY_CUDA && !config->device_context) {
         vg_log(log, VG_LOG_ERROR, "pictures in CUDA memory need the context that they belong to: set device_context");
         return -EINVAL;
     }
     return 0;
+}
+
+/* HIP has none. */
+static int check_context(VgBackendKind kind, const VgScorerConfig *config, const VgLog *log)
+{
+    if (!config->device_context || (kind != VG_BACKEND_HIP && config->memory != VG_MEMORY_HIP))
+        return 0;
+    vg_log(log, VG_LOG_ERROR, "HIP has no contexts: set device_context to NULL, and name the device by `device`");
+    return -EINVAL;
 }
 
 /* A back end that this library does not have: the CPU may do its work. */
@@ -90,16 +119,18 @@ static int check_kind(VgBackendKind *kind, const VgScorerConfig *config, const V
 {
     if (vg_backend_built_in(*kind))
         return 0;
-    const char *remedy = *kind == VG_BACKEND_HIP
-                             ? "it is not built in yet"
-                             : "this library was built without it, that is, without clang 19 or nvcc";
+    const char *compiler = devices[memory_of(*kind)].compiler;
     if (config->fallback == VG_FALLBACK_CPU) {
-        vg_log(log, VG_LOG_WARNING, "scoring on the CPU rather than by backend=%s: %s", kind_name(*kind), remedy);
+        vg_log(log, VG_LOG_WARNING,
+               "scoring on the CPU rather than by backend=%s: this library was built without it, that is, without %s",
+               kind_name(*kind), compiler);
         *kind = VG_BACKEND_CPU;
         return 0;
     }
-    vg_log(log, VG_LOG_ERROR, "backend=%s cannot be used: %s; use backend=cpu, or fallback=cpu", kind_name(*kind),
-           remedy);
+    vg_log(log, VG_LOG_ERROR,
+           "backend=%s cannot be used: this library was built without it, that is, without %s; use backend=cpu, or "
+           "fallback=cpu",
+           kind_name(*kind), compiler);
     return -ENOSYS;
 }
 
@@ -112,8 +143,10 @@ int vg_backend_choose(const VgBackend **backend, VgPlan *plan, const VgScorerCon
         return err;
     VgBackendKind kind = config->backend;
     if (kind == VG_BACKEND_AUTO)
-        kind = config->memory == VG_MEMORY_CUDA ? VG_BACKEND_CUDA : VG_BACKEND_CPU;
-    err = check_kind(&kind, config, log);
+        kind = config->memory == VG_MEMORY_HOST ? VG_BACKEND_CPU : devices[config->memory].kind;
+    err = check_context(kind, config, log);
+    if (!err)
+        err = check_kind(&kind, config, log);
     if (err)
         return err;
 
@@ -129,7 +162,7 @@ int vg_backend_choose(const VgBackend **backend, VgPlan *plan, const VgScorerCon
         *backend = &vg_backend_cpu;
         return 0;
     }
-    plan->device = &vg_table_cuda;
+    plan->device = vg_device_table(plan->memory == VG_MEMORY_HOST ? kind : devices[plan->memory].kind);
     plan->choice = (VgDeviceChoice){ config->device, config->device_context };
     const int both = plan->cpu_only || plan->parity_every || plan->fallback == VG_FALLBACK_CPU;
     *backend = both ? &vg_backend_both : &vg_backend_device;

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 int vg_backend_built_in(VgBackendKind kind)
@@ -19,11 +20,21 @@ int vg_backend_built_in(VgBackendKind kind)
     case VG_BACKEND_CPU:
         return 1;
     case VG_BACKEND_CUDA:
-        return vg_image_ptx_size || vg_image_cubin_size;
     case VG_BACKEND_HIP:
-        break;
+        return vg_device_table(kind) != NULL;
     }
     return 0;
+}
+
+const VgDeviceTable *vg_device_table(VgBackendKind kind)
+{
+    if (kind == VG_BACKEND_CUDA && (vg_image_ptx_size || vg_image_cubin_size))
+        return &vg_table_cuda;
+#ifdef VG_HIP
+    if (kind == VG_BACKEND_HIP)
+        return &vg_table_hip;
+#endif
+    return NULL;
 }
 
 int vg_device_errno(int native)
@@ -43,6 +54,8 @@ int vg_device_errno(int native)
     case 209: /* nothing for this device in the image */
     case 218: /* invalid PTX */
     case 222: /* PTX of a version that the driver does not know */
+    case 302: /* code that does not link, */
+    case 303: /* or does not load: what ROCm says of all that it cannot use */
         return -ENOEXEC;
     case 500: /* not found */
         return -ENOENT;
@@ -79,13 +92,15 @@ int vg_device_lost(const VgDevice *device)
 
 static const char *remedy(const VgDevice *device, int error)
 {
+    if (device->remedy[0])
+        return device->remedy;
     if (vg_device_lost(device))
         return ". The device does not answer this program any more: start it again; the system's log may say why";
     switch (error) {
     case -ENOMEM:
         return ". End other programs that use the device, or lower in_flight";
     case -ENODEV:
-        return ". Make sure that the driver is loaded and that this user, container and environment may see the device";
+        return device->table->unseen;
     case -ENOEXEC:
         return ". Update the driver, or build the library for this device";
     default:
@@ -128,4 +143,62 @@ int vg_device_copy_rows(const VgDeviceTable *table, VgDevice *device, const VgCo
         err = table->copy(device, &row, stream);
     }
     return err;
+}
+
+/* ---- Which device ------------------------------------------------------------------------------------------------ */
+
+typedef struct PciId {
+    unsigned domain, bus, device, function;
+} PciId;
+
+/* "0000:65:00.0", with a domain of any length or none. */
+static int parse_pci_id(const char *text, PciId *id)
+{
+    int used = 0;
+    *id = (PciId){ 0 };
+    if (sscanf(text, "%x:%x:%x.%x%n", &id->domain, &id->bus, &id->device, &id->function, &used) == 4 && !text[used])
+        return 1;
+    id->domain = 0;
+    return sscanf(text, "%x:%x.%x%n", &id->bus, &id->device, &id->function, &used) == 3 && !text[used];
+}
+
+static int same_pci_id(const PciId *a, const PciId *b)
+{
+    return a->domain == b->domain && a->bus == b->bus && a->device == b->device && a->function == b->function;
+}
+
+/* Whether the device that was identified last is the one that is asked for. */
+static int is_wanted(const VgDevice *device, int index, const char *which)
+{
+    char *end;
+    PciId wanted, id;
+    if (!which || !*which)
+        return 1;
+    if (!which[strspn(which, "0123456789")])
+        return strtol(which, &end, 10) == index;
+    return parse_pci_id(which, &wanted) && parse_pci_id(device->id, &id) && same_pci_id(&wanted, &id);
+}
+
+int vg_device_find(VgDevice *device, int n, const char *which, int (*identify)(VgDevice *device, int index),
+                   const VgLog *log)
+{
+    const char *kind = device->table->name;
+    char list[600] = "";
+    size_t used = 0;
+    for (int i = 0; i < n; i++) {
+        int err = identify(device, i);
+        if (err)
+            return vg_device_report(device, log, err, "looking for a %s device", kind);
+        if (is_wanted(device, i, which))
+            return i;
+        if (used < sizeof(list))
+            used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%d (%s, %s)", i ? ", " : "", i, device->id,
+                                     device->name);
+    }
+    if (!n)
+        vg_log(log, VG_LOG_ERROR, "there is no %s device that this program may see%s", kind, device->table->unseen);
+    else
+        vg_log(log, VG_LOG_ERROR, "there is no %s device \"%s\": give the index or the PCI id of one of %s", kind,
+               which, list);
+    return -ENODEV;
 }

@@ -36,16 +36,17 @@ typedef struct VgDevice {
     const VgDeviceTable *table;
     char name[128];   /* of the model, as the driver has it */
     char id[32];      /* PCI id, e.g. 0000:65:00.0 */
-    unsigned driver;  /* version that the driver supports: 12040 is CUDA 12.4 */
+    unsigned driver;  /* version that the driver supports, as it counts: 12040 is CUDA 12.4, 60342134 is HIP 6.3 */
     unsigned wave;    /* threads of a wave (warp) */
     int native;       /* of the latest call that failed: the driver's error number */
     const char *call; /* and its name */
+    char remedy[400]; /* a sentence on the latest failure, where the table knows more than the number tells; else "" */
 } VgDevice;
 
 /** Where a device comes from. */
 typedef struct VgDeviceChoice {
     const char *which; /* index ("0") or PCI id ("0000:65:00.0" or "65:00.0"); NULL or "": the first */
-    void *context; /* a context of the caller's (CUcontext), which fixes the device; NULL: the device's primary one */
+    void *context; /* CUDA: one of the caller's (CUcontext), which fixes the device; NULL: the device's primary one */
 } VgDeviceChoice;
 
 /** Rows of bytes from one place to another. Pitches are not negative; addresses of host memory are pointers. */
@@ -59,6 +60,7 @@ typedef struct VgCopy {
 struct VgDeviceTable {
     const char *name;   /* "CUDA", for messages */
     const char *option; /* "cuda": what users call it */
+    const char *unseen; /* how messages that there is no device end: ". Make sure that ..." */
 
     /** Opens a driver and a device. On failure *device is NULL, and the reason is logged, with its remedy. */
     int (*open)(VgDevice **device, const VgDeviceChoice *choice, const VgLog *log);
@@ -110,6 +112,10 @@ struct VgDeviceTable {
 };
 
 extern const VgDeviceTable vg_table_cuda;
+extern const VgDeviceTable vg_table_hip;
+
+/** The table of this back end, or NULL: it has none, or is not built in. */
+const VgDeviceTable *vg_device_table(VgBackendKind kind);
 
 /** The errno value, negative, of a driver's error number; the numbers of CUDA and HIP agree. 0 stays 0. */
 int vg_device_errno(int native);
@@ -126,6 +132,13 @@ int vg_device_report(const VgDevice *device, const VgLog *log, int error, const 
  * gets them one by one.
  */
 int vg_device_copy_rows(const VgDeviceTable *table, VgDevice *device, const VgCopy *copy, VgStream stream);
+
+/**
+ * Finds the device that is asked for (see VgDeviceChoice) among n; identify() fills in name and id of the device with this
+ * index. Afterwards those are the wanted one's, and its index is returned, or a negative error that has been logged.
+ */
+int vg_device_find(VgDevice *device, int n, const char *which, int (*identify)(VgDevice *device, int index),
+                   const VgLog *log);
 
 /** Whether this error means that the device is gone for good (every later call fails alike). */
 int vg_device_lost(const VgDevice *device);

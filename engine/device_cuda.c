@@ -162,29 +162,10 @@ static int open_driver(CudaDevice *d, const VgLog *log)
     return err ? vg_device_report(&d->head, log, err, "NVIDIA's driver does not start") : 0;
 }
 
-typedef struct PciId {
-    unsigned domain, bus, device, function;
-} PciId;
-
-/* "0000:65:00.0", with a domain of any length or none. */
-static int parse_pci_id(const char *text, PciId *id)
-{
-    int used = 0;
-    *id = (PciId){ 0 };
-    if (sscanf(text, "%x:%x:%x.%x%n", &id->domain, &id->bus, &id->device, &id->function, &used) == 4 && !text[used])
-        return 1;
-    id->domain = 0;
-    return sscanf(text, "%x:%x.%x%n", &id->bus, &id->device, &id->function, &used) == 3 && !text[used];
-}
-
-static int same_pci_id(const PciId *a, const PciId *b)
-{
-    return a->domain == b->domain && a->bus == b->bus && a->device == b->device && a->function == b->function;
-}
-
 /* Name and PCI id of device `index`. */
-static int identify(CudaDevice *d, int index)
+static int identify(VgDevice *device, int index)
 {
+    CudaDevice *d = cuda(device);
     int err = CU(d, cuDeviceGet, &d->device, index);
     if (!err)
         err = CU(d, cuDeviceGetName, d->head.name, (int)sizeof(d->head.name), d->device);
@@ -193,40 +174,14 @@ static int identify(CudaDevice *d, int index)
     return err;
 }
 
-/* Whether the device that was identified last is the one that is asked for. */
-static int is_wanted(const CudaDevice *d, int index, const char *which)
-{
-    char *end;
-    PciId wanted, id;
-    if (!which || !*which)
-        return 1;
-    if (!which[strspn(which, "0123456789")])
-        return strtol(which, &end, 10) == index;
-    return parse_pci_id(which, &wanted) && parse_pci_id(d->head.id, &id) && same_pci_id(&wanted, &id);
-}
-
 static int choose(CudaDevice *d, const char *which, const VgLog *log)
 {
-    char list[600] = "";
-    size_t used = 0;
     int n = 0;
     int err = CU(d, cuDeviceGetCount, &n);
-    for (int i = 0; !err && i < n; i++) {
-        err = identify(d, i);
-        if (!err && is_wanted(d, i, which))
-            return 0;
-        if (!err && used < sizeof(list))
-            used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%d (%s, %s)", i ? ", " : "", i, d->head.id,
-                                     d->head.name);
-    }
     if (err)
         return vg_device_report(&d->head, log, err, "looking for a CUDA device");
-    if (!n)
-        vg_log(log, VG_LOG_ERROR, "there is no CUDA device that this program may see");
-    else
-        vg_log(log, VG_LOG_ERROR, "there is no CUDA device \"%s\": give the index or the PCI id of one of %s", which,
-               list);
-    return -ENODEV;
+    const int index = vg_device_find(&d->head, n, which, identify, log);
+    return index < 0 ? index : 0;
 }
 
 /* The device of the caller's context. */
@@ -240,7 +195,7 @@ static int adopt(CudaDevice *d, CUcontext context, const VgLog *log)
         (void)d->driver.cuCtxPopCurrent_v2(&popped);
     }
     if (!err)
-        err = identify(d, index);
+        err = identify(&d->head, index);
     d->context = context;
     return err ? vg_device_report(&d->head, log, err, "using the CUDA context of the pictures") : 0;
 }
@@ -574,6 +529,9 @@ static void cuda_graph_destroy(VgDevice *device, VgGraph graph)
 const VgDeviceTable vg_table_cuda = {
     .name = "CUDA",
     .option = "cuda",
+    .unseen =
+        ". Make sure that NVIDIA's driver is loaded (nvidia-smi lists the GPU), that CUDA_VISIBLE_DEVICES does not "
+        "hide the GPU, and that a container was started with it (docker's --gpus all)",
     .open = cuda_open,
     .close = cuda_close,
     .enter = cuda_enter,

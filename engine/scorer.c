@@ -329,8 +329,8 @@ static void release_history(VgScorer *s)
 
 static const char *memory_name(VgMemory memory)
 {
-    static const char *const names[] = { "host", "CUDA" };
-    return (unsigned)memory <= VG_MEMORY_CUDA ? names[memory] : "unknown";
+    static const char *const names[] = { "host", "CUDA", "HIP" };
+    return (unsigned)memory <= VG_MEMORY_HIP ? names[memory] : "unknown";
 }
 
 static int refuse_picture(const VgScorer *s, const char *side, const char *what, long value, const char *remedy)

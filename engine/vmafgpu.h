@@ -85,7 +85,8 @@ typedef void (*VgLogFn)(void *opaque, VgLogLevel level, const char *message);
 /** Where the samples of pictures are. */
 typedef enum VgMemory {
     VG_MEMORY_HOST,
-    VG_MEMORY_CUDA /**< in the memory of an NVIDIA device; addresses are those of the driver (CUdeviceptr) */
+    VG_MEMORY_CUDA, /**< in the memory of an NVIDIA device; addresses are those of the driver (CUdeviceptr) */
+    VG_MEMORY_HIP   /**< in the memory of an AMD device; addresses are those of the HIP runtime (hipDeviceptr_t) */
 } VgMemory;
 
 /** Who makes scores. Never changes one. */
@@ -93,7 +94,7 @@ typedef enum VgBackendKind {
     VG_BACKEND_AUTO, /**< the device whose memory holds the pictures; for pictures in host memory, the CPU */
     VG_BACKEND_CPU,  /**< pictures in device memory are downloaded */
     VG_BACKEND_CUDA, /**< pictures in host memory are uploaded, beside the kernels' work */
-    VG_BACKEND_HIP   /**< not built in yet */
+    VG_BACKEND_HIP   /**< the same, on AMD devices */
 } VgBackendKind;
 
 /** How temporal metrics keep earlier pictures in device memory; for pictures in host memory the choice is AUTO's. */
@@ -156,8 +157,8 @@ typedef struct VgPicture {
     void *ref;                  /**< handed to `release`: what keeps the samples alive */
     VgMemory memory;            /**< must equal the scorer's; `data` are then addresses of that memory */
     /**
-     * Device memory: the stream (CUstream) in which the samples were or are being made; NULL is the default stream. The scorer reads after what was
-     * enqueued there before the submit; nobody has to wait.
+     * Device memory: the stream (CUstream, hipStream_t) in which the samples were or are being made; NULL is the default
+     * stream. The scorer reads after what was enqueued there before the submit; nobody has to wait.
      */
     void *stream;
 } VgPicture;
@@ -234,11 +235,16 @@ typedef struct VgScorerConfig {
     VgBackendKind backend;
     VgMemory memory; /**< of all pictures */
     /**
-     * With pictures in device memory: the context (CUcontext) that they belong to; required. With pictures in host
+     * CUDA. With pictures in device memory: the context (CUcontext) that they belong to; required. With pictures in host
      * memory: a context to work in, or NULL for the primary context of `device`. It must live longer than the scorer.
+     * HIP has no contexts: NULL.
      */
     void *device_context;
-    const char *device; /**< without a context: index ("0") or PCI id ("0000:65:00.0"); NULL or "": the first one */
+    /**
+     * Without a context: index ("0") or PCI id ("0000:65:00.0"); NULL or "": the first one. Pictures in HIP's memory are in
+     * that of this device. HIP's current device is left as it is.
+     */
+    const char *device;
     VgFallback fallback;
     VgHistory history;
     /**

@@ -87,6 +87,13 @@ GPU_FN void *gpu_dynamic_shared(void)
 
 #if defined(__HIP__)
 
+/* Lanes of a wave: CDNA's have 64 and, as clang compiles them unasked, RDNA's 32. Its own macro for it is going away. */
+#if defined(__GFX9__)
+#define GPU_AMD_WAVE 64
+#else
+#define GPU_AMD_WAVE 32
+#endif
+
 #define GPU_KERNEL(name, args_type, block_size)                                                                        \
     GPU_ENTRY __attribute__((amdgpu_flat_work_group_size(block_size, block_size))) void name(const args_type args)
 #define GPU_KERNEL_RESIDENT(name, args_type, block_size, blocks) GPU_KERNEL(name, args_type, block_size)
@@ -122,7 +129,7 @@ GPU_FN uint32_t gpu_lane(void)
 
 GPU_FN uint32_t gpu_wave(void)
 {
-    return __AMDGCN_WAVEFRONT_SIZE; /* the builtin is a constant too late for loops to be unrolled */
+    return GPU_AMD_WAVE; /* the builtin is a constant too late for loops to be unrolled */
 }
 
 GPU_FN void gpu_barrier(void)
@@ -165,7 +172,7 @@ GPU_FN uint32_t gpu_shfl_xor32(uint32_t v, uint32_t mask)
 
 GPU_FN uint64_t gpu_ballot(int p)
 {
-#if __AMDGCN_WAVEFRONT_SIZE == 64
+#if GPU_AMD_WAVE == 64
     return __builtin_amdgcn_ballot_w64(p != 0);
 #else
     return __builtin_amdgcn_ballot_w32(p != 0);

@@ -18,4 +18,14 @@ extern const uint64_t vg_image_ptx_size;
 extern const char vg_image_cubin[];
 extern const uint64_t vg_image_cubin_size;
 
+/** A code object for AMD devices of one architecture, in gzip's format. */
+typedef struct VgHipImage {
+    const char *target; /* "gfx1100" */
+    const uint8_t *packed;
+    uint64_t packed_size;
+} VgHipImage;
+
+/** One for each target of the build; ended by one without a name. */
+extern const VgHipImage vg_images_hip[];
+
 #endif

@@ -75,6 +75,23 @@ static const char *const side_labels[] = { "d", "r" }; /* of links in the graphs
 enum Pairing { PAIR_NEAREST, PAIR_INDEX, PAIR_FRAMESYNC };
 enum Parity { PARITY_OFF, PARITY_CHECK, PARITY_STRICT };
 
+/* A kind of hardware frames that are scored where they are. */
+typedef struct Hardware {
+    enum AVPixelFormat format;
+    enum AVHWDeviceType device;
+    VgMemory memory;
+    VgBackendKind backend;
+    const char *name, *option; ///< of the kind, and of its devices in ffmpeg's options and ours
+    const char *scaler;        ///< filter that changes size and format on the device; NULL: there is none
+    int built_in;              ///< FFmpeg was configured with them
+} Hardware;
+
+static const Hardware hardware_kinds[] = {
+    { AV_PIX_FMT_CUDA, AV_HWDEVICE_TYPE_CUDA, VG_MEMORY_CUDA, VG_BACKEND_CUDA, "CUDA", "cuda", "scale_cuda",
+      VG_HAS_CUDA },
+    { AV_PIX_FMT_HIP, AV_HWDEVICE_TYPE_HIP, VG_MEMORY_HIP, VG_BACKEND_HIP, "HIP", "hip", NULL, VG_HAS_HIP },
+};
+
 /* One of the two inputs. Times are in nanoseconds. */
 typedef struct Input {
     /* Format */
@@ -82,7 +99,8 @@ typedef struct Input {
     int plane[3];              ///< of Y, Cb, Cr
     int offset[3];             ///< of their first sample in the plane, in bytes
     enum AVPixelFormat format; ///< of the samples, wherever they are
-    AVBufferRef *hw_frames;    ///< CUDA frames: what they have in common; it keeps the device, too. Else NULL
+    const Hardware *hardware;  ///< hardware frames: their kind; else NULL
+    AVBufferRef *hw_frames;    ///< hardware frames: what they have in common; it keeps the device, too. Else NULL
 
     /* Frames that wait for a partner: the first, and the one after it */
     AVFrame *frame[2];
@@ -451,14 +469,47 @@ static enum AVPixelFormat find_planar(VgChroma chroma, uint32_t bit_depth)
 static const char *input_format(char text[48], const Input *in)
 {
     format_name(text, in->format);
-    if (in->hw_frames)
-        av_strlcat(text, " (CUDA)", 48);
+    if (in->hardware)
+        av_strlcatf(text, 48, " (%s)", in->hardware->name);
     return text;
 }
 
 static AVHWFramesContext *frames_of(const AVBufferRef *hw_frames)
 {
     return (AVHWFramesContext *)hw_frames->data;
+}
+
+/* The kind of hardware frames that a pixel format stands for, or NULL. */
+static const Hardware *find_hardware(enum AVPixelFormat format)
+{
+    for (int i = 0; i < FF_ARRAY_ELEMS(hardware_kinds); i++)
+        if (hardware_kinds[i].format == format && hardware_kinds[i].built_in &&
+            vg_backend_built_in(hardware_kinds[i].backend))
+            return &hardware_kinds[i];
+    return NULL;
+}
+
+/* The stream in which a device's frames are made. */
+static void *device_stream(const AVHWDeviceContext *device)
+{
+    return device->type == AV_HWDEVICE_TYPE_HIP ? ((AVHIPDeviceContext *)device->hwctx)->stream
+                                                : vg_cuda_stream(device);
+}
+
+static void device_name(char text[VG_DEVICE_NAME_SIZE], const AVHWDeviceContext *device)
+{
+    if (device->type == AV_HWDEVICE_TYPE_HIP)
+        av_strlcpy(text, ((AVHIPDeviceContext *)device->hwctx)->description, VG_DEVICE_NAME_SIZE);
+    else
+        vg_cuda_name(text, device);
+}
+
+/* Whether frames of two devices of one kind can be scored together: addresses in one can be used in the other. */
+static int devices_agree(const AVHWDeviceContext *a, const AVHWDeviceContext *b)
+{
+    if (a->type == AV_HWDEVICE_TYPE_HIP)
+        return ((AVHIPDeviceContext *)a->hwctx)->device == ((AVHIPDeviceContext *)b->hwctx)->device;
+    return vg_cuda_context(a) == vg_cuda_context(b);
 }
 
 /* Whether frames on a device can have samples of this format. */
@@ -528,6 +579,7 @@ static int refuse_difference(AVFilterContext *ctx)
     VgChroma chroma = d->chroma == VG_CHROMA_400 ? VG_CHROMA_400 : r->chroma;
     uint32_t depth = FFMAX(d->bit_depth, r->bit_depth);
     AVBufferRef *frames = s->input[DISTORTED].hw_frames;
+    const char *scaler = frames ? s->input[DISTORTED].hardware->scaler : NULL;
     enum AVPixelFormat common = AV_PIX_FMT_NONE;
     char names[2][48], common_name[32];
     AVBPrint filters[2], remedy;
@@ -535,7 +587,7 @@ static int refuse_difference(AVFilterContext *ctx)
 
     if (frames)
         common = find_common(chroma, &depth, frames_of(frames)->device_ref);
-    on_device = common != AV_PIX_FMT_NONE;
+    on_device = common != AV_PIX_FMT_NONE; /* what the device has a format for can stay, or come back */
     if (!on_device)
         common = find_common(chroma, &depth, NULL);
 
@@ -548,9 +600,10 @@ static int refuse_difference(AVFilterContext *ctx)
 
         av_bprint_init(f, 0, AV_BPRINT_SIZE_AUTOMATIC);
         format_name(common_name, common);
-        if (on_device) { /* one filter does all */
-            if (resize || convert)
-                av_bprintf(f, "scale_cuda=");
+        if (on_device && !resize && !convert && !extract)
+            continue;
+        if (on_device && scaler && !extract) { /* one filter does all */
+            av_bprintf(f, "%s=", scaler);
             if (resize)
                 av_bprintf(f, "%u:%u%s", r->width, r->height, convert ? ":" : "");
             if (convert)
@@ -565,6 +618,8 @@ static int refuse_difference(AVFilterContext *ctx)
             av_bprintf(f, "%sextractplanes=y", f->len ? "," : "");
         if (convert)
             av_bprintf(f, "%sformat=%s", f->len ? "," : "", common_name);
+        if (on_device)
+            av_bprintf(f, ",hwupload");
     }
 
     describe_remedy(&remedy, filters);
@@ -575,27 +630,30 @@ static int refuse_difference(AVFilterContext *ctx)
     return AVERROR(EINVAL);
 }
 
-/* Refuses CUDA frames against software frames. */
+/* Refuses hardware frames against software frames, or against those of another kind. */
 static int refuse_mixture(AVFilterContext *ctx)
 {
     VmafGpuContext *s = ctx->priv;
     enum Side hard = s->input[DISTORTED].hw_frames ? DISTORTED : REFERENCE, soft = !hard;
     AVBufferRef *device = frames_of(s->input[hard].hw_frames)->device_ref;
+    int both = !!s->input[soft].hw_frames;
     char names[2][48], download[32];
     AVBPrint filters[2], remedy;
 
     for (int side = DISTORTED; side <= REFERENCE; side++) {
         input_format(names[side], &s->input[side]);
         av_bprint_init(&filters[side], 0, AV_BPRINT_SIZE_AUTOMATIC);
+        if (both)
+            av_bprintf(&filters[side], "hwdownload,format=%s", format_name(download, s->input[side].format));
     }
     /* hwupload_cuda would make a context of its own; what the device does not take, hwupload would have converted. */
-    if (device_has(device, s->input[soft].format))
+    if (!both && device_has(device, s->input[soft].format))
         av_bprintf(&filters[soft], "hwupload");
-    else
+    else if (!both)
         av_bprintf(&filters[hard], "hwdownload,format=%s", format_name(download, s->input[hard].format));
     describe_remedy(&remedy, filters);
     format_name(download, s->input[hard].format);
-    if (filters[soft].len)
+    if (!both && filters[soft].len)
         av_bprintf(&remedy, ", or hwdownload,format=%s on the %s input", download, side_names[hard]);
     av_log(ctx, AV_LOG_ERROR, "distorted is %s, reference is %s: insert %s\n", names[DISTORTED], names[REFERENCE],
            remedy.str);
@@ -607,16 +665,23 @@ static int refuse_mixture(AVFilterContext *ctx)
 static int refuse_devices(AVFilterContext *ctx)
 {
     VmafGpuContext *s = ctx->priv;
+    const Hardware *kind = s->input[DISTORTED].hardware;
     char devices[2][VG_DEVICE_NAME_SIZE];
 
     for (int side = DISTORTED; side <= REFERENCE; side++)
-        vg_cuda_name(devices[side], frames_of(s->input[side].hw_frames)->device_ctx);
+        device_name(devices[side], frames_of(s->input[side].hw_frames)->device_ctx);
     av_log(ctx, AV_LOG_ERROR,
            "distorted frames are on %s, reference frames on %s%s: make one device for both, e.g. -init_hw_device "
-           "cuda=gpu, and name it by -hwaccel_device gpu before each input that is decoded there and -filter_hw_device "
-           "gpu for hwupload (hwupload_cuda always makes a context of its own)\n",
+           "%s=gpu, and name it by %s\n",
            devices[DISTORTED], devices[REFERENCE],
-           strcmp(devices[DISTORTED], devices[REFERENCE]) ? "" : ", in another context");
+           strcmp(devices[DISTORTED], devices[REFERENCE]) ? ""
+           : kind->device == AV_HWDEVICE_TYPE_CUDA        ? ", in another context"
+                                                          : ", another partition of it",
+           kind->option,
+           kind->device == AV_HWDEVICE_TYPE_CUDA
+               ? "-hwaccel_device gpu before each input that is decoded there and -filter_hw_device gpu for hwupload "
+                 "(hwupload_cuda always makes a context of its own)"
+               : "-filter_hw_device gpu for hwupload; decode both on that GPU where frames come by hwmap");
     return AVERROR(EINVAL);
 }
 
@@ -626,10 +691,11 @@ static int config_hardware(AVFilterContext *ctx, enum Side side)
     AVFilterLink *link = ctx->inputs[side];
     AVBufferRef *hw_frames = vg_filter_link(link)->hw_frames_ctx;
     Input *in = &((VmafGpuContext *)ctx->priv)->input[side];
+    const Hardware *kind = find_hardware(link->format);
     const char *hard = av_get_pix_fmt_name(link->format);
     char name[32];
 
-    if (link->format != AV_PIX_FMT_CUDA || !VG_HAS_CUDA || !vg_backend_built_in(VG_BACKEND_CUDA)) {
+    if (!kind) {
         av_log(ctx, AV_LOG_ERROR,
                "the %s input has hardware frames (%s), which this build does not score: insert hwdownload and the "
                "format that it delivers, e.g. hwdownload,format=%s\n",
@@ -648,6 +714,7 @@ static int config_hardware(AVFilterContext *ctx, enum Side side)
                side_names[side], hard, name, name);
         return AVERROR(EINVAL);
     }
+    in->hardware = kind;
     return av_buffer_replace(&in->hw_frames, hw_frames);
 }
 
@@ -665,7 +732,7 @@ static int config_input(AVFilterContext *ctx, enum Side side)
 
     if (!describe_format(in, link->format) && (ret = config_hardware(ctx, side)) < 0)
         return ret;
-    if (!strncmp(source->name, "auto_scale", 10) && source->nb_inputs == 1)
+    if (source->name && !strncmp(source->name, "auto_scale", 10) && source->nb_inputs == 1)
         av_log(ctx, AV_LOG_WARNING, "the %s input is converted from %s to %s before it is scored\n", name,
                av_get_pix_fmt_name(source->inputs[0]->format), av_get_pix_fmt_name(link->format));
 
@@ -703,17 +770,29 @@ static void suggest_depth(AVFilterContext *ctx, const VgGeometry *g)
            g->bit_depth, name, name, name);
 }
 
+/* Gives the library a device of FFmpeg's. `index` must live until the scorer is made. */
+static void use_device(VgScorerConfig *config, const AVHWDeviceContext *device, char index[16])
+{
+    if (device->type != AV_HWDEVICE_TYPE_HIP) {
+        config->device_context = vg_cuda_context(device);
+        return;
+    }
+    snprintf(index, 16, "%d", ((AVHIPDeviceContext *)device->hwctx)->device);
+    config->device = index;
+}
+
 /* Where scores are computed, and what of the options about it cannot be meant. */
-static int config_device(AVFilterContext *ctx, VgScorerConfig *config)
+static int config_device(AVFilterContext *ctx, VgScorerConfig *config, char index[16])
 {
     VmafGpuContext *s = ctx->priv;
-    const AVBufferRef *hw_frames = s->input[DISTORTED].hw_frames;
+    const Input *in = &s->input[DISTORTED];
     const AVHWDeviceContext *device = ctx->hw_device_ctx ? (AVHWDeviceContext *)ctx->hw_device_ctx->data : NULL;
-    int on_device = s->backend_kind == VG_BACKEND_AUTO ? !!hw_frames : s->backend_kind != VG_BACKEND_CPU;
+    int on_device = s->backend_kind == VG_BACKEND_AUTO ? !!in->hw_frames : s->backend_kind != VG_BACKEND_CPU;
+    enum AVHWDeviceType wanted = s->backend_kind == VG_BACKEND_HIP ? AV_HWDEVICE_TYPE_HIP : AV_HWDEVICE_TYPE_CUDA;
 
-    if (hw_frames)
-        device = frames_of(hw_frames)->device_ctx;
-    else if (!on_device || (device && device->type != AV_HWDEVICE_TYPE_CUDA))
+    if (in->hw_frames)
+        device = frames_of(in->hw_frames)->device_ctx;
+    else if (!on_device || (device && device->type != wanted))
         device = NULL;
 
     if (!on_device && s->parity_kind != PARITY_OFF) {
@@ -721,25 +800,27 @@ static int config_device(AVFilterContext *ctx, VgScorerConfig *config)
             ctx, AV_LOG_ERROR,
             "parity=%s compares a device's work with the CPU's, but with backend=%s the CPU scores these inputs: leave "
             "parity out, or use backend=%s\n",
-            s->parity, s->backend, hw_frames ? "auto" : "cuda");
+            s->parity, s->backend, in->hw_frames ? "auto" : "cuda or hip");
         return AVERROR(EINVAL);
     }
     if (s->device && *s->device && (device || !on_device)) {
-        av_log(ctx, AV_LOG_ERROR, "device=%s has no meaning %s: leave it out%s\n", s->device,
-               hw_frames   ? "with CUDA frames, which are on a device already"
-               : on_device ? "where ffmpeg hands the filter a device (-filter_hw_device or the last one that it made)"
-                           : "where the CPU scores",
-               on_device ? "" : ", or use backend=cuda");
+        av_log(ctx, AV_LOG_ERROR, "device=%s has no meaning %s%s%s: leave it out%s\n", s->device,
+               in->hw_frames ? "with "
+               : on_device   ? "where ffmpeg hands the filter a device (-filter_hw_device or the last one that it made)"
+                             : "where the CPU scores",
+               in->hw_frames ? in->hardware->name : "", in->hw_frames ? " frames, which are on a device already" : "",
+               on_device ? "" : ", or use backend=cuda or hip");
         return AVERROR(EINVAL);
     }
 
     config->backend = s->backend_kind;
-    config->memory = hw_frames ? VG_MEMORY_CUDA : VG_MEMORY_HOST;
-    config->device_context = device ? vg_cuda_context(device) : NULL;
+    config->memory = in->hw_frames ? in->hardware->memory : VG_MEMORY_HOST;
     config->device = s->device;
+    if (device)
+        use_device(config, device, index);
     config->fallback = s->fallback_kind;
     config->history = s->history_kind;
-    if (s->history_kind == VG_HISTORY_AUTO && hw_frames && VG_DECODERS_LEND_SURFACES)
+    if (s->history_kind == VG_HISTORY_AUTO && in->hw_frames && VG_DECODERS_LEND_SURFACES)
         config->history = VG_HISTORY_COPY;
     config->parity_every = s->parity_kind == PARITY_OFF ? 0 : s->parity_every;
     return 0;
@@ -757,19 +838,18 @@ static int config_output(AVFilterLink *outlink)
     const VgGeometry *d = &s->input[DISTORTED].picture.geometry;
     const VgGeometry *r = &s->input[REFERENCE].picture.geometry;
     AVBufferRef *frames_d, *frames_r;
-    char names[2][48];
+    char names[2][48], index[16];
     int ret;
 
     if ((ret = config_input(ctx, DISTORTED)) < 0 || (ret = config_input(ctx, REFERENCE)) < 0)
         return ret;
     frames_d = in[DISTORTED].hw_frames;
     frames_r = in[REFERENCE].hw_frames;
-    if (!frames_d != !frames_r)
+    if (in[DISTORTED].hardware != in[REFERENCE].hardware)
         return refuse_mixture(ctx);
     if (d->width != r->width || d->height != r->height || d->chroma != r->chroma || d->bit_depth != r->bit_depth)
         return refuse_difference(ctx);
-    if (frames_d &&
-        vg_cuda_context(frames_of(frames_d)->device_ctx) != vg_cuda_context(frames_of(frames_r)->device_ctx))
+    if (frames_d && !devices_agree(frames_of(frames_d)->device_ctx, frames_of(frames_r)->device_ctx))
         return refuse_devices(ctx);
 
     av_log(ctx, AV_LOG_VERBOSE,
@@ -785,7 +865,7 @@ static int config_output(AVFilterLink *outlink)
     config.in_flight = s->in_flight;
     config.log = print_message;
     config.log_opaque = ctx;
-    if ((ret = config_device(ctx, &config)) < 0)
+    if ((ret = config_device(ctx, &config, index)) < 0)
         return ret;
     if ((ret = vg_scorer_create(&s->scorer, &config)) < 0) {
         if (ret == AVERROR(EINVAL) && !frames_d && !s->bit_depth)
@@ -845,42 +925,73 @@ static void release_frame(void *ref)
 }
 
 /* Refuses a frame that is not what its input promised: decoders can change in mid-stream. */
-static int refuse_frame(AVFilterContext *ctx, enum Side side, const AVFrame *frame, const AVHWFramesContext *frames)
+static int refuse_frame(AVFilterContext *ctx, enum Side side, const AVFrame *frame, const Input *is)
 {
     const Input *in = &((VmafGpuContext *)ctx->priv)->input[side];
-    char agreed[48], name[32];
+    char agreed[48], name[48];
 
-    av_log(ctx, AV_LOG_ERROR, "a %s frame is %dx%d %s%s, but %ux%u %s was agreed on: insert %s before the filter\n",
-           side_names[side], frame->width, frame->height,
-           format_name(name, frames ? frames->sw_format : (enum AVPixelFormat)frame->format), frames ? " (CUDA)" : "",
-           in->picture.geometry.width, in->picture.geometry.height, input_format(agreed, in),
-           in->hw_frames ? "scale_cuda" : "scale");
+    av_log(ctx, AV_LOG_ERROR, "a %s frame is %dx%d %s, but %ux%u %s was agreed on: insert %s before the filter\n",
+           side_names[side], frame->width, frame->height, input_format(name, is), in->picture.geometry.width,
+           in->picture.geometry.height, input_format(agreed, in),
+           in->hardware && in->hardware->scaler ? in->hardware->scaler
+           : in->hardware                       ? "hwdownload,scale,hwupload"
+                                                : "scale");
+    return AVERROR(EINVAL);
+}
+
+/* Refuses a frame on another device than those before it. */
+static int refuse_device(AVFilterContext *ctx, enum Side side, const Hardware *kind)
+{
+    av_log(ctx, AV_LOG_ERROR, "a %s frame is %s than those before it: make one device for all decoders, e.g. %s\n",
+           side_names[side],
+           kind->device == AV_HWDEVICE_TYPE_CUDA ? "in another CUDA context" : "on another HIP device",
+           kind->device == AV_HWDEVICE_TYPE_CUDA ? "-init_hw_device cuda=gpu and -hwaccel_device gpu"
+                                                 : "-init_hw_device hip=gpu and -filter_hw_device gpu");
     return AVERROR(EINVAL);
 }
 
 /* Describes a frame in place. The frame goes with the picture once that has been submitted. */
+/* Filters that move samples by changing a frame's fields know nothing of the chroma of hardware frames, or of us. */
+static int check_hardware_frame(AVFilterContext *ctx, enum Side side, const AVFrame *frame, const Input *is)
+{
+    const char *filter = frame->crop_left || frame->crop_top || frame->crop_right || frame->crop_bottom ? "crop" : NULL;
+    char name[32];
+
+    for (int i = 0; i < FF_ARRAY_ELEMS(is->plane) && !filter; i++)
+        if (frame->linesize[is->plane[i]] < 0)
+            filter = "vflip";
+    if (!filter)
+        return 0;
+    format_name(name, is->format);
+    av_log(ctx, AV_LOG_ERROR,
+           "a %s frame in the memory of a %s device %s: put %s before the upload, or insert "
+           "hwdownload,format=%s,%s,hwupload in its place\n",
+           side_names[side], is->hardware->name,
+           *filter == 'c' ? "is to be cropped, which is not done there" : "lies upside down, its chroma anywhere",
+           filter, name, filter);
+    return AVERROR(EINVAL);
+}
+
 static int describe_frame(AVFilterContext *ctx, enum Side side, AVFrame *frame, VgPicture *picture)
 {
     VmafGpuContext *s = ctx->priv;
     const Input *in = &s->input[side];
-    const AVHWFramesContext *frames =
-        frame->format == AV_PIX_FMT_CUDA && frame->hw_frames_ctx ? frames_of(frame->hw_frames_ctx) : NULL;
-    int n_planes = in->picture.geometry.chroma == VG_CHROMA_400 ? 1 : 3;
+    const Hardware *kind = frame->hw_frames_ctx ? find_hardware(frame->format) : NULL;
+    const AVHWFramesContext *frames = kind ? frames_of(frame->hw_frames_ctx) : NULL;
+    const Input is = { .hardware = kind, .format = frames ? frames->sw_format : (enum AVPixelFormat)frame->format };
+    int n_planes = in->picture.geometry.chroma == VG_CHROMA_400 ? 1 : 3, ret;
 
     *picture = in->picture;
     if ((uint32_t)frame->width != picture->geometry.width || (uint32_t)frame->height != picture->geometry.height ||
-        !frames != !in->hw_frames || (frames ? frames->sw_format : (enum AVPixelFormat)frame->format) != in->format)
-        return refuse_frame(ctx, side, frame, frames);
+        kind != in->hardware || is.format != in->format)
+        return refuse_frame(ctx, side, frame, &is);
     if (frames) {
-        if (vg_cuda_context(frames->device_ctx) != vg_cuda_context(frames_of(in->hw_frames)->device_ctx)) {
-            av_log(ctx, AV_LOG_ERROR,
-                   "a %s frame is in another CUDA context than those before it: make one device for all decoders, "
-                   "e.g. -init_hw_device cuda=gpu and -hwaccel_device gpu\n",
-                   side_names[side]);
-            return AVERROR(EINVAL);
-        }
-        picture->memory = VG_MEMORY_CUDA;
-        picture->stream = vg_cuda_stream(frames->device_ctx);
+        if (!devices_agree(frames->device_ctx, frames_of(in->hw_frames)->device_ctx))
+            return refuse_device(ctx, side, kind);
+        if ((ret = check_hardware_frame(ctx, side, frame, in)) < 0)
+            return ret;
+        picture->memory = kind->memory;
+        picture->stream = device_stream(frames->device_ctx);
     }
     for (int c = 0; c < n_planes; c++) {
         picture->data[c] = frame->data[in->plane[c]] + in->offset[c];
@@ -1185,6 +1296,8 @@ static int report_pairing(AVFilterContext *ctx)
     if (s->pairing != PAIR_NEAREST || !d->n_frames || !r->n_frames)
         return faults;
 
+    if (!s->n_pairs && s->failed)
+        return faults;
     if (!s->n_pairs) {
         faults++;
         av_log(ctx, level,

@@ -35,6 +35,7 @@
 
 #include "config.h"
 #include "libavutil/hwcontext.h"
+#include "libavutil/hwcontext_hip.h"
 #if CONFIG_CUDA
 #include "libavutil/hwcontext_cuda_internal.h"
 #endif
@@ -76,9 +77,10 @@
  */
 #define VG_DECODERS_LEND_SURFACES (LIBAVFILTER_VERSION_MAJOR < 9)
 
-/* CUDA frames exist only where FFmpeg was configured with them. These functions are asked about CUDA devices only. */
-#define VG_HAS_CUDA         CONFIG_CUDA
 #define VG_DEVICE_NAME_SIZE 160
+
+/* CUDA frames exist only where FFmpeg was configured with them. These functions are asked about CUDA devices only. */
+#define VG_HAS_CUDA CONFIG_CUDA
 #if CONFIG_CUDA
 static inline void *vg_cuda_context(const AVHWDeviceContext *device)
 {
@@ -127,6 +129,9 @@ static inline void vg_cuda_name(char text[VG_DEVICE_NAME_SIZE], const AVHWDevice
     snprintf(text, VG_DEVICE_NAME_SIZE, "a CUDA device");
 }
 #endif
+
+/* HIP frames come with the same patch as the filter, but may be configured away. */
+#define VG_HAS_HIP CONFIG_HIP
 
 /**
  * Gives an input its own lists of all colour spaces, ranges and alpha modes, so that libavfilter does not convert it to

@@ -74,9 +74,10 @@
     VALUE(backend, "auto", "where the frames are")                                                                     \
     VALUE(backend, "cpu", "on the CPU")                                                                                \
     VALUE(backend, "cuda", "on an NVIDIA GPU; software frames are uploaded")                                           \
-    VALUE(backend, "hip", "on an AMD GPU (not in this build)")                                                         \
-    TEXT(device,                                                                                                       \
-         "with backend=cuda and software frames: index or PCI id of the GPU; not given: ffmpeg's, or the first")       \
+    VALUE(backend, "hip", "on an AMD GPU; software frames are uploaded")                                               \
+    TEXT(                                                                                                              \
+        device,                                                                                                        \
+        "with backend=cuda or hip and software frames: index or PCI id of the GPU; not given: ffmpeg's, or the first") \
     CHOICE(fallback, "error", "what happens when the device cannot do a request, or is not there")                     \
     VALUE(fallback, "error", "it is refused")                                                                          \
     VALUE(fallback, "cpu", "the CPU does it, and a warning says why")                                                  \
@@ -86,8 +87,8 @@
     VALUE(parity, "strict", "the same; end with an error if there was one")                                            \
     NUMBER(parity_every, 1, 1, INT_MAX, "with parity: compare every Nth pair of frames")                               \
     NUMBER(in_flight, 3, 1, 16, "pairs of frames that are scored at once")                                             \
-    CHOICE(history, "auto", "how temporal metrics keep earlier CUDA frames; software frames are kept as uploaded")     \
-    VALUE(history, "auto", "copy with CUDA frames on FFmpeg 5.1, whose decoder has few surfaces, else ref")            \
+    CHOICE(history, "auto", "how temporal metrics keep earlier hardware frames; software frames are kept as uploaded") \
+    VALUE(history, "auto", "copy with hardware frames on FFmpeg 5.1, whose decoders have few surfaces, else ref")      \
     VALUE(history, "ref", "their frames are held")                                                                     \
     VALUE(history, "copy", "the planes that are needed are copied on the device")                                      \
     FLAG(metadata, 0, "attach the scores to the frames as lavfi.vmaf_gpu.KEY")                                         \

@@ -15,12 +15,9 @@
 
 KernelDevice device;
 
-int open_device(void **state)
+static void use_cuda(void)
 {
     const char *driver = getenv("KERNELS_DRIVER");
-    char name[64] = "";
-    CUdevice ordinal;
-    (void)state;
 
     device.library = dlopen(driver ? driver : "libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     if (!device.library)
@@ -29,6 +26,19 @@ int open_device(void **state)
     KERNEL_DEVICE_FUNCTIONS(LOOK_UP)
 #undef LOOK_UP
     *(void **)&device.set_wave = dlsym(device.library, "softgpu_set_wave");
+}
+
+int open_device(void **state)
+{
+    const char *backend = getenv("KERNELS_BACKEND");
+    char name[64] = "";
+    CUdevice ordinal;
+    (void)state;
+
+    if (backend && !strcmp(backend, "hip"))
+        use_hip(&device);
+    else
+        use_cuda();
     CU(cuInit(0));
     CU(cuDeviceGet(&ordinal, 0));
     CU(cuDeviceGetName(name, sizeof(name), ordinal));

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-2-Clause
  *
  * The device that tests launch kernels on, without the engine: whatever libcuda.so.1 the variable KERNELS_DRIVER names
- * (default: the loader's). Errors of the driver fail the test.
+ * (default: the loader's), or with KERNELS_BACKEND=hip AMD's, by the engine's table. Errors of the driver fail the test.
  */
 #ifndef VG_TESTS_KERNEL_DEVICE_H
 #define VG_TESTS_KERNEL_DEVICE_H
@@ -23,7 +23,6 @@
     F(cuCtxPopCurrent_v2)                                                                                              \
     F(cuMemAlloc_v2)                                                                                                   \
     F(cuMemFree_v2)                                                                                                    \
-    F(cuMemcpyHtoD_v2)                                                                                                 \
     F(cuMemcpyHtoDAsync_v2)                                                                                            \
     F(cuMemcpyDtoH_v2)                                                                                                 \
     F(cuMemsetD8Async)                                                                                                 \
@@ -61,6 +60,9 @@ extern KernelDevice device;
         if (result_)                                                                                                   \
             fail_msg("%s: error %d", #call, result_);                                                                  \
     } while (0)
+
+/** HIP behind these functions. */
+void use_hip(KernelDevice *d);
 
 /** Group setup and teardown of cmocka. */
 int open_device(void **state);

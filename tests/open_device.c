@@ -2,12 +2,14 @@
  * Copyright (c) 2026 the vmaf_gpu authors
  * SPDX-License-Identifier: BSD-2-Clause
  *
- * open_device [DEVICE]: opens a CUDA device, loads the kernels, begins to record a graph, and prints what the library
- * has to say and the error of each step. A program of its own, so that LD_LIBRARY_PATH decides which driver it finds.
+ * open_device [DEVICE]: opens a CUDA device (with the variable OPEN_HIP set, a HIP one), loads the kernels, records a graph of
+ * nothing, and prints what the library has to say and the error of each step. A program of its own, so that LD_LIBRARY_PATH
+ * decides which driver it finds.
  */
 #include "engine/device.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 static void print(void *opaque, VgLogLevel level, const char *message)
 {
@@ -18,8 +20,10 @@ static void print(void *opaque, VgLogLevel level, const char *message)
 int main(int argc, char **argv)
 {
     const VgLog log = { print, NULL };
-    const VgDeviceTable *t = &vg_table_cuda;
+    const VgDeviceTable *t = vg_device_table(getenv("OPEN_HIP") ? VG_BACKEND_HIP : VG_BACKEND_CUDA);
     VgDevice *d;
+    if (!t)
+        return 2; /* not built in */
     int err = t->open(&d, &(VgDeviceChoice){ .which = argc > 1 ? argv[1] : NULL }, &log);
     printf("open %d\n", err);
     if (err)
@@ -38,8 +42,11 @@ int main(int argc, char **argv)
     printf("capture %d\n", err);
     if (err)
         vg_device_report(d, &log, err, "recording a graph");
-    else
-        t->graph_destroy(d, t->capture_end(d, stream, &graph) ? NULL : graph);
+    if (!err) {
+        err = t->capture_end(d, stream, &graph);
+        printf("graph %d\n", err);
+        t->graph_destroy(d, graph);
+    }
     t->stream_destroy(d, stream);
     t->leave(d);
     t->close(&d);

@@ -690,12 +690,13 @@ typedef struct Choice {
     const char *message; /* with its level; NULL: none */
 } Choice;
 
-#define CPU    VG_BACKEND_CPU
-#define CUDA   VG_BACKEND_CUDA
-#define HIP    VG_BACKEND_HIP
-#define AUTO   VG_BACKEND_AUTO
-#define HOST   VG_MEMORY_HOST
-#define DEVICE VG_MEMORY_CUDA
+#define CPU        VG_BACKEND_CPU
+#define CUDA       VG_BACKEND_CUDA
+#define HIP        VG_BACKEND_HIP
+#define AUTO       VG_BACKEND_AUTO
+#define HOST       VG_MEMORY_HOST
+#define DEVICE     VG_MEMORY_CUDA
+#define HIP_DEVICE VG_MEMORY_HIP
 
 static const Choice choices[] = {
     /* Pictures in host memory. */
@@ -713,6 +714,14 @@ static const Choice choices[] = {
     { AUTO, DEVICE, 1, VG_FALLBACK_CPU, 0, 0, 0, &vg_backend_both, 0, 0, NULL },
     { AUTO, DEVICE, 1, 0, 1, VG_HISTORY_COPY, 0, &vg_backend_both, 0, 1, NULL },
     { CPU, DEVICE, 1, 0, 0, VG_HISTORY_REF, 0, &vg_backend_both, 1, 1, NULL },
+    /* The same of HIP, which has no contexts. */
+    { HIP, HOST, 0, 0, 0, 0, 0, &vg_backend_device, 0, 1, NULL },
+    { HIP, HOST, 0, VG_FALLBACK_CPU, 0, 0, 0, &vg_backend_both, 0, 0, NULL },
+    { HIP, HOST, 0, 0, 3, VG_HISTORY_COPY, 0, &vg_backend_both, 0, 0, NULL },
+    { AUTO, HIP_DEVICE, 0, 0, 0, 0, 0, &vg_backend_device, 0, 0, NULL },
+    { HIP, HIP_DEVICE, 0, 0, 0, VG_HISTORY_COPY, 0, &vg_backend_device, 0, 1, NULL },
+    { AUTO, HIP_DEVICE, 0, VG_FALLBACK_CPU, 0, 0, 0, &vg_backend_both, 0, 0, NULL },
+    { CPU, HIP_DEVICE, 0, 0, 0, VG_HISTORY_REF, 0, &vg_backend_both, 1, 1, NULL },
     /* Parity needs a device. */
     { AUTO, HOST, 0, 0, 1, 0, 0, &vg_backend_cpu, 1, 0,
       "I parity compares a device with the CPU, and no device scores" },
@@ -720,31 +729,38 @@ static const Choice choices[] = {
     /* What is refused. */
     { AUTO, DEVICE, 0, 0, 0, 0, -EINVAL, NULL, 0, 0, "E pictures in CUDA memory need the context that they belong to" },
     { CPU, DEVICE, 0, 0, 0, 0, -EINVAL, NULL, 0, 0, "E pictures in CUDA memory need the context that they belong to" },
-    { HIP, DEVICE, 1, VG_FALLBACK_CPU, 0, 0, -EINVAL, NULL, 0, 0, "E pictures in CUDA memory cannot be scored by" },
-    { HIP, HOST, 0, 0, 0, 0, -ENOSYS, NULL, 0, 0, "E backend=hip cannot be used: it is not built in yet" },
-    { HIP, HOST, 0, VG_FALLBACK_CPU, 0, 0, 0, &vg_backend_cpu, 1, 0,
-      "W scoring on the CPU rather than by backend=hip" },
+    { HIP, DEVICE, 1, VG_FALLBACK_CPU, 0, 0, -EINVAL, NULL, 0, 0,
+      "E pictures in CUDA memory cannot be scored by backend=hip: use cuda, cpu or auto" },
+    { CUDA, HIP_DEVICE, 0, VG_FALLBACK_CPU, 0, 0, -EINVAL, NULL, 0, 0,
+      "E pictures in HIP memory cannot be scored by backend=cuda: use hip, cpu or auto" },
+    { HIP, HOST, 1, 0, 0, 0, -EINVAL, NULL, 0, 0, "E HIP has no contexts: set device_context to NULL" },
+    { CPU, HIP_DEVICE, 1, 0, 0, 0, -EINVAL, NULL, 0, 0, "E HIP has no contexts: set device_context to NULL" },
     { (VgBackendKind)4, HOST, 0, 0, 0, 0, -EINVAL, NULL, 0, 0, "E back end 4 is unknown: give 0 to 3" },
-    { CPU, (VgMemory)2, 0, 0, 0, 0, -EINVAL, NULL, 0, 0, "E memory 2 is unknown" },
+    { CPU, (VgMemory)3, 0, 0, 0, 0, -EINVAL, NULL, 0, 0, "E memory 3 is unknown" },
     { CPU, HOST, 0, (VgFallback)9, 0, 0, -EINVAL, NULL, 0, 0, "E fallback 9 is unknown" },
     { CPU, HOST, 0, 0, 0, (VgHistory)-1, -EINVAL, NULL, 0, 0, "E history 4294967295 is unknown" },
 };
 
-/* What a library without CUDA does. */
-static Choice without_cuda(Choice c)
+/* What a library without this kind of devices does. */
+static Choice without_device(Choice c, VgBackendKind kind)
 {
-    if (c.err == -EINVAL && !strstr(c.message, "context"))
+    const VgMemory memory = kind == HIP ? HIP_DEVICE : DEVICE;
+    if (c.err == -EINVAL && (!strstr(c.message, "context") || c.memory != memory))
         return c;
-    if (c.memory == DEVICE)
+    if (c.memory == memory)
         return (Choice){ .err = -ENOSYS,
-                         .message = "E pictures are in CUDA memory, but this library was built without" };
-    if (c.backend == CUDA && c.fallback == VG_FALLBACK_CPU)
+                         .message = kind == HIP ? "E pictures are in HIP memory, but this library was built without"
+                                                : "E pictures are in CUDA memory, but this library was built without" };
+    if (c.backend == kind && c.fallback == VG_FALLBACK_CPU)
         return (Choice){ .chosen = &vg_backend_cpu,
                          .cpu_only = 1,
-                         .message = "W scoring on the CPU rather than by backend=cuda" };
-    if (c.backend == CUDA)
+                         .message = kind == HIP
+                                        ? "W scoring on the CPU rather than by backend=hip: this library was"
+                                        : "W scoring on the CPU rather than by backend=cuda: this library was" };
+    if (c.backend == kind)
         return (Choice){ .err = -ENOSYS,
-                         .message = "E backend=cuda cannot be used: this library was built without it" };
+                         .message = kind == HIP ? "E backend=hip cannot be used: this library was built without it"
+                                                : "E backend=cuda cannot be used: this library was built without it" };
     return c;
 }
 
@@ -753,9 +769,13 @@ static void chooses_the_back_end(void **state)
     (void)state;
     assert_int_equal(vg_backend_built_in(AUTO), 1);
     assert_int_equal(vg_backend_built_in(CPU), 1);
-    assert_int_equal(vg_backend_built_in(HIP), 0);
     for (size_t i = 0; i < sizeof(choices) / sizeof(choices[0]); i++) {
-        const Choice *c = &choices[i], want = vg_backend_built_in(CUDA) ? *c : without_cuda(*c);
+        const Choice *c = &choices[i];
+        Choice want = *c;
+        if (!vg_backend_built_in(CUDA))
+            want = without_device(want, CUDA);
+        if (!vg_backend_built_in(HIP))
+            want = without_device(want, HIP);
         Messages m;
         VgScorerConfig config = base_config(&m);
         const VgLog log = { config.log, config.log_opaque };
@@ -780,7 +800,8 @@ static void chooses_the_back_end(void **state)
         assert_int_equal(plan.memory, c->memory);
         if (backend == &vg_backend_cpu)
             continue;
-        assert_ptr_equal(plan.device, &vg_table_cuda);
+        const int is_hip = c->backend == HIP || c->memory == HIP_DEVICE;
+        assert_string_equal(plan.device->name, is_hip ? "HIP" : "CUDA");
         assert_ptr_equal(plan.choice.context, config.device_context);
         assert_string_equal(plan.choice.which, "1");
         assert_int_equal(plan.fallback, c->fallback);

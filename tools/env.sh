@@ -13,6 +13,7 @@ case $cache in /*) ;; *) cache=$PWD/$cache ;; esac
 case ${FFMPEG_SRC:-/} in /*) ;; *) export FFMPEG_SRC=$PWD/$FFMPEG_SRC ;; esac
 case ${NV_HEADERS_SRC:-/} in /*) ;; *) export NV_HEADERS_SRC=$PWD/$NV_HEADERS_SRC ;; esac
 export VMAF_GPU_CACHE=$cache
+export VMAF_GPU_KERNEL_CACHE=${VMAF_GPU_KERNEL_CACHE:-$cache/kernels} # see kernels/compile
 self=tools/$(basename "$0")
 default_release=7.1
 jobs=$(nproc 2>/dev/null || echo 2)

@@ -154,6 +154,17 @@ def raw_input(path, pix_fmt, width, height, rate="25"):
     ]  # fmt: skip
 
 
+def write_pair(folder, layouts, size=(64, 48), n=3, depth=None):
+    """Two clips of one content in two layouts, and the arguments to read them."""
+    chroma, format_depth, _, _ = LAYOUTS[layouts[0]]
+    reference = Clip.noise(602, n, *size, chroma=chroma, depth=depth or format_depth)
+    distorted = reference.distorted(603, strength=3)
+    return (
+        *(distorted, reference),
+        *(distorted.write(folder / "d.raw", layouts[0]), reference.write(folder / "r.raw", layouts[1])),
+    )
+
+
 def psnr(distorted, reference):
     """PSNR of every pair of frames by its definition: chroma of odd-sized pictures without its last column and row."""
     depth = reference.depth

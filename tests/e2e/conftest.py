@@ -4,7 +4,8 @@
 End-to-end tests: they run the patched ffmpeg as people do.
 
 FFMPEG is the program (default: build/ffmpeg-7.1/ffmpeg). VMAF_GPU_SANITIZED=1 says that it was built with AddressSanitizer
-and UndefinedBehaviorSanitizer. SOFTGPU is the folder of the software device (default: in build/lib or build/asan).
+and UndefinedBehaviorSanitizer. SOFTGPU is the folder of the software device, HIPSTAND that of the HIP stand-in (default: in
+build/lib or build/asan).
 """
 
 import json
@@ -15,6 +16,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
+
+from clips import Clip
 
 ROOT = Path(__file__).resolve().parents[2]
 SANITIZED = os.environ.get("VMAF_GPU_SANITIZED", "0") not in ("", "0")
@@ -32,11 +35,20 @@ def program():
     return str(path)
 
 
-def software_device():
-    folder = Path(os.environ.get("SOFTGPU") or ROOT / "build" / ("asan" if SANITIZED else "lib") / "tests/softgpu").resolve()
-    if not (folder / "libcuda.so.1").is_file():
-        pytest.exit(f"{folder}/libcuda.so.1 is missing: build it with tools/library_build, or set SOFTGPU", returncode=2)
+def driver_folder(variable, name, library):
+    """The folder of a library that stands in for a driver."""
+    folder = Path(os.environ.get(variable) or ROOT / "build" / ("asan" if SANITIZED else "lib") / "tests" / name).resolve()
+    if not (folder / library).is_file():
+        pytest.exit(f"{folder}/{library} is missing: build it with tools/library_build, or set {variable}", returncode=2)
     return str(folder)
+
+
+def software_device():
+    return driver_folder("SOFTGPU", "softgpu", "libcuda.so.1")
+
+
+def hip_stand_in():
+    return driver_folder("HIPSTAND", "hipstand", "libamdhip64.so.7")
 
 
 def describe_threads(pid):
@@ -107,21 +119,33 @@ class Ffmpeg:
 
 
 class Gpu(Ffmpeg):
-    """Runs ffmpeg where the software device (tests/softgpu) stands for CUDA's driver."""
+    """
+    Runs ffmpeg where the software device (tests/softgpu) stands for CUDA's driver. What tests of any kind of device need to
+    know of this kind: `option` in options and arguments, `name` in messages, `other` that of the other kind, `full`,
+    `no_kernels` and `no_driver` in what is said where memory, code for the device or the driver is lacking, `failing` before FAIL,
+    FAIL_CODE and COUNT in the variables that make the driver's calls fail.
+    """
 
+    option, name, other = "cuda", "CUDA", "hip"
+    full, no_kernels, failing = "CUDA_ERROR_OUT_OF_MEMORY", "CUDA_ERROR_NO_BINARY_FOR_GPU", ""
+    no_driver = r"NVIDIA's driver cannot be opened \(.*libcuda\.so\.1: .*\): install it, "
     MAKE = ("-init_hw_device", "cuda=gpu", "-filter_hw_device", "gpu")
     UPLOAD = "[0:v]hwupload[d];[1:v]hwupload[r];[d][r]{filter}"
 
     def __init__(self, folder):
         super().__init__(folder)
         self.library, self.live = software_device(), folder / ".live"
+        self.variables = {}
 
-    def start(self, *arguments, device=None, **options):
+    def environment(self, device=None):
         """`device`: variables of the software device, without SOFTGPU_."""
         path = os.pathsep.join(filter(None, (self.library, os.environ.get("LD_LIBRARY_PATH"))))
         self.variables = device or {}
         environment = os.environ | {"LD_LIBRARY_PATH": path, "SOFTGPU_LIVE": str(self.live)}
-        environment |= {f"SOFTGPU_{name}": str(value) for name, value in self.variables.items()}
+        return environment | {f"SOFTGPU_{name}": str(value) for name, value in self.variables.items()}
+
+    def start(self, *arguments, **options):
+        environment = self.environment(options.pop("device", None))
         self.live.unlink(missing_ok=True)
         return super().start(*arguments, env=environment, **options)
 
@@ -135,9 +159,50 @@ class Gpu(Ffmpeg):
             assert not result.left, f"not released: {result.left}\n{result.stderr[-6000:]}"
         return result
 
+    def hide_driver(self):
+        """Puts files that are no library before the driver, also before one that this machine may have."""
+        self.library = self.empty_libraries("libcuda.so.1")
+
+    def empty_libraries(self, *names):
+        folder = self.folder / "lib"
+        folder.mkdir()
+        for name in names:
+            (folder / name).touch()
+        return str(folder)
+
     def upload(self, distorted, reference, options="feature=psnr", *, graph=UPLOAD, **more):
         """As score(), with both inputs uploaded by ffmpeg's hwupload."""
         return self.score([*self.MAKE, *distorted], reference, options, graph=graph, **more)
+
+
+class Hip(Gpu):
+    """Runs ffmpeg where the HIP stand-in (tests/hipstand) stands for ROCm's runtime, over the software device."""
+
+    option, name, other = "hip", "HIP", "cuda"
+    full, no_kernels, failing = "hipErrorOutOfMemory", "hipErrorNoBinaryForGpu", "HIPSTAND_"
+    no_driver = r"ROCm's HIP runtime cannot be opened \(.*libamdhip64\.so\.7: .*\): install it, "
+    MAKE = ("-init_hw_device", "hip=gpu", "-filter_hw_device", "gpu")
+
+    def __init__(self, folder):
+        super().__init__(folder)
+        self.stand_in = hip_stand_in()
+
+    def environment(self, device=None):
+        """`device`: also variables of the stand-in, with HIPSTAND_."""
+        device = device or {}
+        ours = {name: str(value) for name, value in device.items() if name.startswith("HIPSTAND_")}
+        environment = super().environment({name: value for name, value in device.items() if name not in ours}) | ours
+        self.variables |= {"FAIL": 1} if "HIPSTAND_FAIL" in ours else {}
+        return environment | {"LD_LIBRARY_PATH": os.pathsep.join((self.stand_in, environment["LD_LIBRARY_PATH"]))}
+
+    def hide_driver(self):
+        self.stand_in = self.empty_libraries("libamdhip64.so", *(f"libamdhip64.so.{number}" for number in (5, 6, 7)))
+
+    def finish(self, process, fails=False):
+        result = super().finish(process, fails)
+        if "FAIL" not in self.variables:
+            assert not re.search(r"^hipstand: (?!call|\.\.\.)", result.stderr, re.MULTILINE), result.stderr[-6000:]
+        return result
 
 
 def without_speed(log):
@@ -165,3 +230,36 @@ def ffmpeg(tmp_path):
 @pytest.fixture
 def gpu(tmp_path):
     return Gpu(tmp_path)
+
+
+@pytest.fixture
+def hip(tmp_path):
+    return Hip(tmp_path)
+
+
+KINDS = {"cuda": Gpu, "hip": Hip}
+
+
+@pytest.fixture(params=KINDS)
+def device(request, tmp_path):
+    """Each kind of device in turn."""
+    return KINDS[request.param](tmp_path)
+
+
+# ---- What tests of devices score ----
+
+ALL = "feature=psnr|float_ssim|motion"
+
+REFERENCE = Clip.noise(600, 6)
+DISTORTED = REFERENCE.distorted(601, strength=3)
+
+
+@pytest.fixture
+def clips(tmp_path):
+    return DISTORTED.write(tmp_path / "d.raw", "nv12"), REFERENCE.write(tmp_path / "r.raw", "nv12")
+
+
+@pytest.fixture
+def on_cpu(ffmpeg, clips):
+    """The log of the two clips as the CPU scores them: scores(on_cpu(options))."""
+    return lambda options=ALL, **more: scores(ffmpeg.score(*clips, f"{options}:backend=cpu", **more))

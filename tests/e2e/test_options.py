@@ -128,15 +128,14 @@ BAD_OPTIONS = [
     ("pool=median", "pool=median is unknown: use min, max, mean or harmonic_mean"),
     ("pair=near", "pair=near is unknown: use nearest, index or framesync"),
     ("backend=opencl", "backend=opencl is unknown: use auto, cpu, cuda or hip"),
-    ("backend=hip", "backend=hip cannot be used: it is not built in yet; use backend=cpu, or fallback=cpu"),
-    ("device=0", "device=0 has no meaning where the CPU scores: leave it out, or use backend=cuda"),
+    ("device=0", "device=0 has no meaning where the CPU scores: leave it out, or use backend=cuda or hip"),
     ("fallback=gpu", "fallback=gpu is unknown: use error or cpu"),
     ("history=all", "history=all is unknown: use auto, ref or copy"),
     ("parity=on", "parity=on is unknown: use off, check or strict"),
     (
         "parity=check",
         "parity=check compares a device's work with the CPU's, but with backend=auto the CPU scores these inputs: leave parity out, or "
-        "use backend=cuda",
+        "use backend=cuda or hip",
     ),
     ("parity_every=2", "parity_every has no meaning with parity=off: leave it out, or add parity=check"),
     ("parity=check:parity_every=0", "parameter 'parity_every' out of range [1 -"),

@@ -87,6 +87,9 @@ def say(text):
     print(text, file=sys.stderr, flush=True)
 
 
+RENDER_NODE = "/dev/dri/renderD128"
+
+
 class Run:
     """A packed folder, a driver, and a folder for what the steps write."""
 
@@ -97,13 +100,23 @@ class Run:
         self.manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
         self.quick = options.quick
         self.device = {}
-        paths = [str(folder / "lib")]
-        if options.driver:
-            paths.insert(0, str(pathlib.Path(options.driver).resolve()))
+        self.unseen = None  # see unseen_memory()
+        paths = [*(str(pathlib.Path(path).resolve()) for path in options.driver), str(folder / "lib")]
         if os.environ.get("LD_LIBRARY_PATH"):
             paths.append(os.environ["LD_LIBRARY_PATH"])
+        if not can_open("libva.so.2"):
+            paths.append(str(folder / "drivers"))
+        if os.path.isdir("/opt/rocm/lib"): # after what the loader knows itself
+            paths.append("/opt/rocm/lib")
         self.environment = os.environ | {"LD_LIBRARY_PATH": ":".join(paths), "LC_ALL": "C.UTF-8"}
         self.ffmpeg = folder / "bin" / "ffmpeg"
+        self.kind = options.kind or ("hip" if self.has("hip") and not self.has("cuda") else "cuda")
+        self.upload = ["-init_hw_device", f"{self.kind}=gpu:0", "-filter_hw_device", "gpu"]
+
+    def has(self, kind):
+        """Whether a device of this kind answers."""
+        command = [sys.executable, str(self.folder / "driver.py"), kind, "info"]
+        return subprocess.run(command, env=self.environment, capture_output=True, check=False).returncode == 0
 
     def start(self, command, environment=None, **pipes):
         pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | pipes
@@ -137,7 +150,7 @@ class Run:
 
     def parity(self, step, name, inputs, graph, options, environment=None, limit=90):
         """Scores on the device, every frame compared with the CPU's: a check of its own."""
-        result = self.score(step, name, inputs, graph, f"backend=cuda:parity=strict:{options}", environment, limit)
+        result = self.score(step, name, inputs, graph, f"backend={self.kind}:parity=strict:{options}", environment, limit)
         step.check(result.code == 0 and result.rows, name, result.words())
         return result
 
@@ -149,16 +162,39 @@ class Run:
             return None
         return [self.folder / file for file in clip]
 
-    def nvdec(self):
-        """The reason why NVIDIA's decoder cannot be used, or None."""
+    def decoder(self):
+        """The reason why the GPU's decoder cannot be used, or None."""
         if self.device.get("software"):
             return "the software device has no decoder"
+        if self.kind == "hip":
+            command = [self.ffmpeg, "-v", "error", "-init_hw_device", f"vaapi=va:{RENDER_NODE}", "-f", "lavfi", "-i", "color=s=16x16:d=0.04",
+                       "-f", "null", "-"]
+            done = subprocess.run(command, env=self.environment, capture_output=True, text=True, check=False)
+            return None if done.returncode == 0 else f"no decoder (VAAPI on {RENDER_NODE}): {done.stderr.strip()[-300:]}"
         done = subprocess.run([sys.executable, "-c", "import ctypes; ctypes.CDLL('libnvcuvid.so.1')"], env=self.environment,
                               capture_output=True, text=True, check=False)
         return None if done.returncode == 0 else f"no decoder: {done.stderr.strip().splitlines()[-1]}"
 
     def driver(self, step, *words):
-        return self.call(step, [sys.executable, self.folder / "driver.py", *words])
+        return self.call(step, [sys.executable, self.folder / "driver.py", self.kind, *words])
+
+    def decoded(self, files):
+        """Arguments to decode files on the device, and the filter that brings their frames to where they are scored."""
+        arguments = []
+        if self.kind == "hip":
+            arguments = ["-init_hw_device", f"drm=dr:{RENDER_NODE}", "-init_hw_device", "vaapi=va@dr"]
+        for file in files:
+            rate = ["-r", "25"] if pathlib.Path(file).suffix == ".hevc" else []
+            where = ["cuda", "-hwaccel_output_format", "cuda"]
+            if self.kind == "hip":
+                where = ["vaapi", "-hwaccel_device", "va", "-hwaccel_output_format", "vaapi"]
+            arguments += ["-hwaccel", *where, *rate, "-i", file]
+        return arguments, "hwmap=derive_device=hip,format=hip" if self.kind == "hip" else "null"
+
+
+def can_open(library):
+    done = subprocess.run([sys.executable, "-c", f"import ctypes; ctypes.CDLL('{library}')"], capture_output=True, check=False)
+    return done.returncode == 0
 
 
 def side_by_side(jobs, function, items):
@@ -170,14 +206,6 @@ def jobs():
     return max(1, min(8, (os.cpu_count() or 2) // 2))
 
 
-def by_decoder(files):
-    arguments = []
-    for file in files:
-        rate = ["-r", "25"] if file.suffix == ".hevc" else []
-        arguments += ["-hwaccel", "cuda", "-hwaccel_output_format", "cuda", *rate, "-i", file]
-    return arguments
-
-
 def by_cpu(files):
     arguments = []
     for file in files:
@@ -187,16 +215,37 @@ def by_cpu(files):
 
 # ---- What is there ---------------------------------------------------------------------------------------------------
 
+def ask_rocm(run, step, lines):
+    """What the library and AMD's own programs say."""
+    result = run.score(step, "device", source(SMALL, 1), graph_of("yuv420p", False), "backend=hip:feature=psnr", level="verbose")
+    lines += [("library", text) for text in re.findall(r"\[verbose\] ((?:HIP device|kernels): .*)", result.err)]
+    if run.device["software"]:
+        return
+    for command, wanted in ((["rocminfo"], r"^\s*(?:Name|Marketing Name|Compute Unit):.*gfx.*|^\s*Name:\s+amdgcn\S+"),
+                            (["rocm-smi", "--showdriverversion", "--showclocks", "--showperflevel"], r"^GPU\[0\].*|^Driver.*"),
+                            (["vainfo", "--display", "drm", "--device", RENDER_NODE], r"^.*Driver version.*")):
+        program = shutil.which(command[0]) or shutil.which(f"/opt/rocm/bin/{command[0]}")
+        done = run.call(step, [program, *command[1:]], limit=30) if program else None
+        if done and done.code == 0:
+            lines.append((command[0], "; ".join(line.strip() for line in re.findall(wanted, done.out + done.err, re.M))[:900]))
+        else:
+            step.skip(command[0], done.words() if done else "not here")
+    version = pathlib.Path("/sys/module/amdgpu/version")
+    lines.append(("amdgpu", version.read_text(encoding="ascii").strip() if version.exists() else "the kernel's own"))
+
+
 def step_device(run, step):
     done = run.driver(step, "info")
     if not step.check(done.code == 0, "a device answers", done.words()):
         raise Stop
     run.device = json.loads(done.out)
     d = run.device
-    lines = [("device", f"{d['name']}, compute capability {d['capability']}, {d['multiprocessors']} multiprocessors, "
+    lines = [("device", f"{d['name']}, {d['capability']}, {d['multiprocessors']} multiprocessors, "
                         f"{d['memory'] / 2**20:.0f} MiB" + (f"; {d['count']} devices" if d["count"] > 1 else "")),
-             ("driver's CUDA", d["cuda"])]
-    if shutil.which("nvidia-smi") and not d["software"]:
+             ("driver", d["driver"])]
+    if run.kind == "hip":
+        ask_rocm(run, step, lines)
+    elif shutil.which("nvidia-smi") and not d["software"]:
         fields = "driver_version,pstate,clocks.sm,clocks.mem,clocks.max.sm,temperature.gpu,ecc.mode.current,mig.mode.current"
         smi = run.call(step, ["nvidia-smi", "--format=csv,noheader", f"--query-gpu={fields}", "--id=0"], limit=30)
         if smi.code == 0:
@@ -205,7 +254,7 @@ def step_device(run, step):
             step.skip("nvidia-smi", smi.words())
     else:
         step.skip("nvidia-smi", "not here")
-    lines += [("decoder", run.nvdec() or "libnvcuvid.so.1 is there"),
+    lines += [("decoder", run.decoder() or ("VAAPI is there" if run.kind == "hip" else "libnvcuvid.so.1 is there")),
               ("host", f"{platform.system()} {platform.release()}, {os.cpu_count()} processors, {platform.libc_ver()[1]}"),
               ("vmaf_gpu", f"{run.manifest['version']}, packed {run.manifest['packed']}")]
     step.text("\n".join(f"- {name}: {value}" for name, value in lines))
@@ -243,10 +292,11 @@ def step_units(run, step):
             step.skip(f"test {name}", test)
             continue
         environment = {key: str(run.folder / value) if key == "GOLDEN_DIR" else value for key, value in test["environment"].items()}
+        environment["KERNELS_BACKEND"] = run.kind
         if run.quick:
             environment["KERNELS_SMALL"] = "brief"
         runs.append((name, test["program"], environment))
-        if name in KERNEL_TESTS and not run.quick and not run.device["software"]:
+        if name in KERNEL_TESTS and not run.quick and not run.device["software"] and run.kind == "cuda":
             runs.append((f"{name}, PTX", test["program"], environment | {"KERNELS_IMAGE": "ptx", "KERNELS_SMALL": "all"}))
 
     def one(item):
@@ -271,9 +321,6 @@ FORMATS += [f"yuv{c}p{d}" for c in ("420", "422", "444") for d in ("", "10", "12
 FORMATS += ["yuvj420p", *PLANAR]
 
 
-UPLOAD = ["-init_hw_device", "cuda=gpu:0", "-filter_hw_device", "gpu"]
-
-
 def graph_of(form, upload, blur=2):
     plain, up = PLANAR.get(form, form), ",hwupload" if upload else ""
     return (f"[0:v]scale=flags=bitexact+accurate_rnd,format={plain},split[a][b];[a]avgblur={blur},format={form}{up}[d];"
@@ -296,11 +343,11 @@ def step_formats(run, step):
         form, upload, features = case
         how = "hwupload" if upload else "software frames"
         name = f"{form}, {how}, {features.split('|', 1)[0]}".replace("\\", "")
-        result = run.score(step, name, [*(UPLOAD if upload else []), *source(size, 4)], graph_of(form, upload),
-                           f"backend=cuda:parity=strict:feature={scored(features, form)}", level="verbose")
+        result = run.score(step, name, [*(run.upload if upload else []), *source(size, 4)], graph_of(form, upload),
+                           f"backend={run.kind}:parity=strict:feature={scored(features, form)}", level="verbose")
         # What reached the filter: FFmpeg converts to what it can upload, and cannot convert to everything.
-        seen = re.search(r"distorted (\S+?)(?: \(CUDA\))? against reference (\S+?)[ ,]", result.err)
-        refused = re.search(r"cuda frames of format \S+, which is not scored|Function not implemented", result.err)
+        seen = re.search(r"distorted (\S+?)(?: \(\w+\))? against reference (\S+?)[ ,]", result.err)
+        refused = re.search(r"(?:cuda|hip) frames of format \S+, which is not scored|Function not implemented", result.err)
         if refused or (upload and seen and set(seen.groups()) != {form}):
             not_made.add((form, how))
             return
@@ -319,7 +366,7 @@ def step_sizes(run, step):
 
     def one(case):
         size, form, upload = case
-        device = UPLOAD if upload else []
+        device = run.upload if upload else []
         run.parity(step, f"{size} {form}, {'hwupload' if upload else 'software frames'}", [*device, *source(size, 3)],
                    graph_of(form, upload), f"feature={ALL_OPTIONS}")
         if form != "yuv420p" and not upload:
@@ -332,9 +379,9 @@ def step_sizes(run, step):
     side_by_side(min(4, jobs()), one, cases)
 
 
-def step_nvdec(run, step):
-    """Clips through NVIDIA's decoder: parity, and the CPU's scores of the same frames, decoded by either."""
-    reason = run.nvdec()
+def step_decoder(run, step):
+    """Clips through the GPU's decoder (NVDEC, or VAAPI and hwmap): parity, and the CPU's scores of the same frames, decoded by either."""
+    reason = run.decoder()
     if reason:
         step.skip("decoding on the device", reason)
         return
@@ -344,21 +391,23 @@ def step_nvdec(run, step):
             continue
         form = "p010" if name.endswith("10") else "nv12"
         down = f"[0:v]hwdownload,format={form}[d];[1:v]hwdownload,format={form}[r];[d][r]{{filter}}"
-        device = run.parity(step, f"{name}: parity", by_decoder(clip), "[0:v][1:v]{filter}", f"feature={FEATURES}")
-        cpu = run.score(step, f"{name} cpu", by_decoder(clip), down, f"backend=cpu:feature={FEATURES}")
+        inputs, bring = run.decoded(clip)
+        graph = f"[0:v]{bring}[d];[1:v]{bring}[r];[d][r]{{filter}}"
+        device = run.parity(step, f"{name}: parity", inputs, graph, f"feature={FEATURES}")
+        cpu = run.score(step, f"{name} cpu", inputs, down, f"backend=cpu:feature={FEATURES}")
         soft = run.score(step, f"{name} software", by_cpu(clip), "[0:v][1:v]{filter}", f"backend=cpu:feature={FEATURES}")
         step.check(cpu.code == 0 and cpu.rows and cpu.rows == device.rows, f"{name}: the CPU's scores of downloaded frames",
                    cpu.words() + f"; {len(cpu.rows)} and {len(device.rows)} frames")
         step.check(soft.code == 0 and soft.rows == device.rows, f"{name}: the CPU's scores of frames that it decoded",
                    soft.words() + f"; {len(soft.rows)} and {len(device.rows)} frames")
-        run.parity(step, f"{name}: parity, history=copy, in_flight=8", by_decoder(clip), "[0:v][1:v]{filter}",
+        run.parity(step, f"{name}: parity, history=copy, in_flight=8", inputs, graph,
                    f"feature=motion\\\\:motion_five_frame_window=true|psnr|speed_temporal:history=copy:in_flight=8")
 
 
 def step_sanitizer(run, step):
     """compute-sanitizer's four tools on the tests of kernels, on small pictures."""
     program = shutil.which("compute-sanitizer") or shutil.which("/usr/local/cuda/bin/compute-sanitizer")
-    if run.device["software"] or not program:
+    if run.device["software"] or run.kind == "hip" or not program:
         step.skip("compute-sanitizer", "the software device cannot use it" if run.device["software"] else "not here")
         return
     environment = {"KERNELS_SMALL": "all", "GOLDEN_DIR": str(run.folder / "golden"), "CMOCKA_MESSAGE_OUTPUT": "TAP"}
@@ -389,7 +438,7 @@ class Watch:
     """Free memory of the device as another program sees it."""
 
     def __init__(self, run):
-        self.process = run.start([sys.executable, run.folder / "driver.py", "watch"], stdin=subprocess.PIPE, stderr=None)
+        self.process = run.start([sys.executable, run.folder / "driver.py", run.kind, "watch"], stdin=subprocess.PIPE, stderr=None)
 
     def free(self):
         self.process.stdin.write(b"\n")
@@ -411,23 +460,53 @@ def watching(run):
         watch.close()
 
 
+@contextlib.contextmanager
+def taken_memory(run, *words):
+    """Memory that driver.py takes, called with these words, and holds meanwhile."""
+    with run.start([sys.executable, run.folder / "driver.py", run.kind, *words], stdin=subprocess.PIPE) as process:
+        try:
+            if not process.stdout.readline():
+                raise Stop(process.stderr.read().decode(errors="replace"))
+            yield
+        finally:
+            process.stdin.close()
+            process.wait(60)
+
+
+def unseen_memory(run, watch):
+    """The reason why `watch` does not see what other programs take of the device's memory, or None. Found out once a run."""
+    if run.unseen is None:
+        before = watch.free()
+        with taken_memory(run, "take", "64"):
+            missing = before - watch.free()
+        run.unseen = ""
+        if missing < 48 << 20:
+            run.unseen = (f"the driver counts each program's own memory only: of 64 MiB that another program took, {missing / 2**20:.0f} "
+                          "were missing")
+            if run.device["software"]:
+                run.unseen = "memory of the software device belongs to one program"
+    return run.unseen or None
+
+
 def long_job(run, step, frames):
     """Arguments of ffmpeg for a job of so many frames: by the decoder if there is one."""
     clip = run.clip(step, "h264_8")
-    if clip and not run.nvdec():
+    if clip and not run.decoder():
         loops = str(max(0, -(-frames // 150) - 1))  # clips of 150 frames
-        inputs = []
+        files = []
         for file in clip:
             # Repeated in a file of its own: a decoder that begins anew has ffmpeg make the graph anew.
             longer = run.out / f"long_{pathlib.Path(file).stem}.mkv"
             result = run.call(step, [run.ffmpeg, "-nostdin", "-v", "error", "-y", "-stream_loop", loops, "-i", file, "-map", "0:v:0", "-c", "copy", longer])
             if result.code:
                 step.check(False, "a long clip", result.words())
-            inputs += ["-hwaccel", "cuda", "-hwaccel_output_format", "cuda", "-i", longer]
-        return [*inputs, "-filter_complex", f"[0:v][1:v]vmaf_gpu=feature={FEATURES}:backend=cuda"], "decoded on the device"
+            files.append(longer)
+        inputs, bring = run.decoded(files)
+        graph = f"[0:v]{bring}[d];[1:v]{bring}[r];[d][r]vmaf_gpu=feature={FEATURES}:backend={run.kind}"
+        return [*inputs, "-filter_complex", graph], "decoded on the device"
     size = SMALL if run.device["software"] else "576x324"
-    graph = f"[0:v]format=nv12,split[a][b];[a]hwupload[d];[b]hwupload[r];[d][r]vmaf_gpu=feature={FEATURES}:backend=cuda"
-    return [*UPLOAD, *source(size, frames), "-filter_complex", graph], "uploaded"
+    graph = f"[0:v]format=nv12,split[a][b];[a]hwupload[d];[b]hwupload[r];[d][r]vmaf_gpu=feature={FEATURES}:backend={run.kind}"
+    return [*run.upload, *source(size, frames), "-filter_complex", graph], "uploaded"
 
 
 def resident(pid):
@@ -459,6 +538,8 @@ def step_long(run, step):
     frames = 200 if run.quick else 20000
     arguments, how = long_job(run, step, frames)
     (run.out / "logs").mkdir(exist_ok=True)
+    with watching(run) as watch:
+        unseen = unseen_memory(run, watch)
     samples, done, begin = [], 0, time.monotonic()
     with watching(run) as watch, start_long(run, arguments) as process:
         timer = threading.Timer(step.left(), process.kill)
@@ -477,11 +558,14 @@ def step_long(run, step):
     words = (run.out / "logs" / "long.txt").read_text(encoding="utf-8", errors="replace")[-500:]
     if step.check(code == 0 and done >= frames * 0.98, f"{frames} frames, {how}", f"exit status {code}, {done} frames; {words}"):
         step.text(f"{done} frames in {seconds:.1f} s, {how}.")
-        compare_memory(run, step, samples, done)
+        compare_memory(step, samples, done, unseen)
 
 
-def compare_memory(run, step, samples, done):
-    """Samples (frame, host's memory, device's free memory) from the second sixth of a run with those of its last fifth."""
+def compare_memory(step, samples, done, unseen):
+    """
+    Samples (frame, host's memory, device's free memory) from the second sixth of a run with those of its last fifth; `unseen`
+    says why the device's are not to be compared.
+    """
     warm = [s for s in samples if s[0] >= done * 0.15]  # before that buffers are still being made
     early = [s for s in warm if s[0] <= done * 0.4] or warm[:1]
     late = [s for s in warm if s[0] >= done * 0.8 and s not in early] or warm[len(early):][-1:]
@@ -490,24 +574,26 @@ def compare_memory(run, step, samples, done):
     host = statistics.median(s[1] for s in late) - statistics.median(s[1] for s in early)
     device = statistics.median(s[2] for s in early) - statistics.median(s[2] for s in late)
     step.text(f"Host memory: {early[0][1] / 1e6:.1f} MB early ({len(early)} samples), {late[-1][1] / 1e6:.1f} MB at the end "
-              f"({len(late)} samples), growth of medians {host / 1e6:.2f} MB. Device memory: growth of medians {device / 1e6:.2f} MB.")
+              f"({len(late)} samples), growth of medians {host / 1e6:.2f} MB."
+              + ("" if unseen else f" Device memory: growth of medians {device / 1e6:.2f} MB."))
     # Scores are kept to the end: eight doubles a frame.
     allowed = 4e6 + 20 * 8 * done
     step.check(host <= allowed, "host memory does not grow", f"by {host / 1e6:.2f} MB; {allowed / 1e6:.1f} MB allowed")
-    if run.device["software"]:
-        step.skip("device memory does not grow", "memory of the software device belongs to one program")
+    if unseen:
+        step.skip("device memory does not grow", unseen)
     else:
         step.check(device <= 4e6, "device memory does not grow", f"by {device / 1e6:.2f} MB; 4 MB allowed")
 
 
 def small_job(run, step, name):
-    run.parity(step, name, [*UPLOAD, *source(SMALL, 5)], graph_of("nv12", True), f"feature={FEATURES}")
+    run.parity(step, name, [*run.upload, *source(SMALL, 5)], graph_of("nv12", True), f"feature={FEATURES}")
 
 
 def step_killed(run, step):
     """A program killed in mid-run leaves the device usable, and its memory free."""
     (run.out / "logs").mkdir(exist_ok=True)
     with watching(run) as watch:
+        unseen = unseen_memory(run, watch)
         for name, number in (("SIGKILL", signal.SIGKILL), ("SIGINT", signal.SIGINT)):
             before = watch.free()
             arguments, _ = long_job(run, step, 200000)
@@ -524,6 +610,9 @@ def step_killed(run, step):
             wanted = -signal.SIGKILL if number == signal.SIGKILL else 255
             step.check(frame and code == wanted, f"{name} ends the program", words)
             small_job(run, step, f"scores after {name}")
+            if unseen:
+                step.skip(f"device memory is free after {name}", unseen)
+                continue
             for _ in range(50):
                 lost = before - watch.free()
                 if lost < 8e6:
@@ -538,14 +627,8 @@ def full_device(run, leave):
     if run.device["software"]:
         yield {"SOFTGPU_MEMORY": str(leave << 20)}
         return
-    with run.start([sys.executable, run.folder / "driver.py", "fill", str(leave)], stdin=subprocess.PIPE) as process:
-        try:
-            if not process.stdout.readline():
-                raise Stop(process.stderr.read().decode(errors="replace"))
-            yield {}
-        finally:
-            process.stdin.close()
-            process.wait(60)
+    with taken_memory(run, "fill", str(leave)):
+        yield {}
 
 
 def step_full(run, step):
@@ -558,7 +641,7 @@ def step_full(run, step):
         with full_device(run, leave) as environment:
             for fallback in ("error", "cpu"):
                 result = run.score(step, f"full {name} {fallback}", source(size, 2), graph_of("yuv420p", False),
-                                   f"backend=cuda:fallback={fallback}:feature={FEATURES}{more}", environment)
+                                   f"backend={run.kind}:fallback={fallback}:feature={FEATURES}{more}", environment)
                 ours = re.findall(r"^\[Parsed_vmaf_gpu\S* @ \S+\] \[(error|warning)\] (.*)", result.err, re.M)
                 # The last one is FFmpeg's own, in the filter's name.
                 errors = [text for level, text in ours if level == "error" and not text.startswith("Failed to configure")]
@@ -580,7 +663,9 @@ def step_start(run, step):
     size = SMALL if run.device["software"] else "1920x1080"
     cases = {
         "backend=cpu": ("backend=cpu", {}),
-        "backend=cuda": ("backend=cuda", {}),
+        f"backend={run.kind}": (f"backend={run.kind}", {}),
+    }
+    cases |= {} if run.kind == "hip" else {
         "backend=cuda, driver's compiler cache off": ("backend=cuda", {"CUDA_CACHE_DISABLE": "1"}),
         "backend=cuda, PTX compiled at the start": ("backend=cuda", {"CUDA_CACHE_DISABLE": "1", "CUDA_FORCE_PTX_JIT": "1"}),
     }
@@ -598,7 +683,7 @@ def step_start(run, step):
 
 def bench_gpu(run, step, content, lanes, sizes, depths, more):
     """A table of bench/gpu's, frames taking turns in so many streams. All its features, of contents but natural ones CAMBI's alone."""
-    command = [run.folder / "bin" / "bench_gpu", "--tsv", "--content", content, "--lanes", str(lanes), *more]
+    command = [run.folder / "bin" / "bench_gpu", "--backend", run.kind, "--tsv", "--content", content, "--lanes", str(lanes), *more]
     features = 14 if content == "natural" else 2
     if content != "natural":
         command += ["--feature", "cambi", "--feature", CAMBI_V1]
@@ -634,13 +719,14 @@ def step_bench(run, step):
 
 def step_whole(run, step):
     """bench/ffmpeg_gpu: the frame rate of ffmpeg with and without scoring."""
-    reason = run.nvdec()
+    reason = run.decoder()
     if reason:
         step.skip("bench/ffmpeg_gpu", reason)
         return
     clip = run.clip(step, "h264_8" if run.quick else "h264_8_4k")
     if clip:
         more = ["--runs", "1", "--frames", "150"] if run.quick else []
+        more += ["--hip"] if run.kind == "hip" else []
         command = [sys.executable, run.folder / "ffmpeg_gpu", "--ffmpeg", run.ffmpeg, "--markdown", *more, *clip]
         result = run.call(step, command)
         step.check(result.code == 0, "bench/ffmpeg_gpu", result.words())
@@ -655,7 +741,7 @@ STEPS = {
     "units": (step_units, 150),
     "formats": (step_formats, 120),
     "sizes": (step_sizes, 120),
-    "nvdec": (step_nvdec, 90),
+    "decoder": (step_decoder, 90),
     "sanitizer": (step_sanitizer, 150),
     "long": (step_long, 120),
     "killed": (step_killed, 60),

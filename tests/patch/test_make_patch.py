@@ -76,8 +76,8 @@ def test_patch_applies_and_only_adds(patch, source):
             else:
                 added.append(line)
         assert expected is None, f"{name}: '{expected}' is gone"
-    assert len(added) == len(make_patch.EDITS)
-    assert all("vmaf_gpu" in line or "vmafgpu" in line for line in added)
+    wanted = [line for edit in make_patch.EDITS for line in edit[3].splitlines()]
+    assert sorted(re.sub("AVFilter|FFFilter", "{FILTER}", line) for line in added) == sorted(wanted)
     assert run("sh", "-n", source / "configure").returncode == 0
 
 
@@ -104,6 +104,28 @@ def test_missing_and_doubled_anchors_are_named(edit, source):
     done = run(GENERATOR, source)
     assert done.returncode == 1
     assert done.stderr.startswith(f"make_patch: {name}: 2 lines match the anchor '{anchor}'")
+
+
+@pytest.mark.parametrize("edit", [edit for edit in make_patch.EDITS if edit[1] == "end"], ids=lambda edit: edit[0])
+def test_blocks_without_an_end_are_named(edit, source):
+    name, _, anchor, _ = edit
+    file = source / name
+    text = file.read_text(encoding="latin-1")
+    match = re.search(f"^{anchor}\n", text, re.MULTILINE)
+    file.write_text(text[: match.end()], encoding="latin-1")
+    done = run(GENERATOR, source)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"make_patch: {name}: no line '}};' ends what begins with ")
+
+
+def test_additions_stand_where_they_must(patch, source):
+    """Values that follow would move: the device type is the last of its list, the pixel format the last before the end mark."""
+    assert run("patch", "-p1", "-d", source, "-i", patch).returncode == 0
+    types = re.search(r"^enum AVHWDeviceType \{\n(.*?)^\};", (source / "libavutil/hwcontext.h").read_text(), re.MULTILINE | re.DOTALL)
+    assert types[1].splitlines()[-1] == "    AV_HWDEVICE_TYPE_HIP = 64,"
+    formats = re.search(r"^enum AVPixelFormat \{\n(.*?)^\};", (source / "libavutil/pixfmt.h").read_text(), re.MULTILINE | re.DOTALL)
+    names = re.findall(r"^    (AV_PIX_FMT_\w+)", formats[1], re.MULTILINE)
+    assert names[-2:] == ["AV_PIX_FMT_HIP", "AV_PIX_FMT_NB"]
 
 
 def test_check_finds_changes_but_not_shifts(patch, source, tmp_path):
