@@ -130,6 +130,26 @@ int vg_device_report(const VgDevice *device, const VgLog *log, int error, const 
     return error;
 }
 
+int vg_device_drain(VgDevice *device, VgStream stream, void (*spin)(VgDevice *device, VgStream stream))
+{
+    const VgDeviceTable *table = device->table;
+    VgEvent event;
+    int err = table->event_create(device, 0, &event);
+    if (!err)
+        err = table->record(device, event, stream);
+    if (!err)
+        err = table->event_synchronize(device, event);
+    table->event_destroy(device, event);
+    if (err) /* what failed may not have been the device: its work must end all the same */
+        spin(device, stream);
+    return err;
+}
+
+int vg_copy_is_one_line(const VgCopy *copy)
+{
+    return copy->rows == 1 || (copy->to_pitch == copy->width && copy->from_pitch == copy->width);
+}
+
 int vg_device_copy_rows(const VgDeviceTable *table, VgDevice *device, const VgCopy *copy, VgStream stream)
 {
     int err = 0;

@@ -128,6 +128,15 @@ int vg_device_report(const VgDevice *device, const VgLog *log, int error, const 
     __attribute__((format(printf, 4, 5)));
 
 /**
+ * A table's stream_synchronize(): waits by an event, since a wait for a stream may spin. `spin` is that, and ignores errors: for
+ * where the event fails, which says nothing of the stream.
+ */
+int vg_device_drain(VgDevice *device, VgStream stream, void (*spin)(VgDevice *device, VgStream stream));
+
+/** Whether this copy's bytes follow one another on both sides. */
+int vg_copy_is_one_line(const VgCopy *copy);
+
+/**
  * The table's copy(), of rows that may overlap or be one and the same, too: to a driver they are no rectangle, so that it
  * gets them one by one.
  */

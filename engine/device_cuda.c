@@ -332,7 +332,7 @@ static int cuda_copy(VgDevice *device, const VgCopy *c, VgStream stream)
 {
     if (!c->width || !c->rows)
         return 0;
-    if (c->rows == 1 || (c->to_pitch == c->width && c->from_pitch == c->width))
+    if (vg_copy_is_one_line(c))
         return copy_line(cuda(device), c, stream);
     CUDA_MEMCPY2D copy = {
         .srcMemoryType = c->kind == VG_COPY_TO_DEVICE ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE,
@@ -417,19 +417,15 @@ static int cuda_event_synchronize(VgDevice *device, VgEvent event)
     return CU(cuda(device), cuEventSynchronize, event);
 }
 
-/* By an event, since a wait for a stream spins if the context's owner has made it so. */
+/* It spins if the context's owner has made it so. */
+static void spin(VgDevice *device, VgStream stream)
+{
+    (void)cuda(device)->driver.cuStreamSynchronize(stream);
+}
+
 static int cuda_stream_synchronize(VgDevice *device, VgStream stream)
 {
-    VgEvent event;
-    int err = cuda_event_create(device, 0, &event);
-    if (!err)
-        err = cuda_record(device, event, stream);
-    if (!err)
-        err = cuda_event_synchronize(device, event);
-    cuda_event_destroy(device, event);
-    if (err) /* what failed may not have been the device: its work must end all the same */
-        (void)cuda(device)->driver.cuStreamSynchronize(stream);
-    return err;
+    return vg_device_drain(device, stream, spin);
 }
 
 static int cuda_event_elapsed(VgDevice *device, VgEvent from, VgEvent to, float *milliseconds)

@@ -338,7 +338,7 @@ static int hip_copy(VgDevice *device, const VgCopy *c, VgStream stream)
     };
     if (!c->width || !c->rows)
         return 0;
-    if (c->rows == 1 || (c->to_pitch == c->width && c->from_pitch == c->width))
+    if (vg_copy_is_one_line(c))
         return copy_line(hip(device), c, stream);
     return HIP(hip(device), hipMemcpy2DAsync, pointer(c->to), c->to_pitch, pointer(c->from), c->from_pitch, c->width,
                c->rows, kinds[c->kind], stream);
@@ -408,19 +408,15 @@ static int hip_event_synchronize(VgDevice *device, VgEvent event)
     return HIP(hip(device), hipEventSynchronize, event);
 }
 
-/* By an event, since a wait for a stream spins; where the runtime heeds the event's flag, this does not. */
+/* Unlike waits for events, where the runtime heeds their flag. */
+static void spin(VgDevice *device, VgStream stream)
+{
+    (void)hip(device)->runtime.hipStreamSynchronize(stream);
+}
+
 static int hip_stream_synchronize(VgDevice *device, VgStream stream)
 {
-    VgEvent event;
-    int err = hip_event_create(device, 0, &event);
-    if (!err)
-        err = hip_record(device, event, stream);
-    if (!err)
-        err = hip_event_synchronize(device, event);
-    hip_event_destroy(device, event);
-    if (err) /* what failed may not have been the device: its work must end all the same */
-        (void)hip(device)->runtime.hipStreamSynchronize(stream);
-    return err;
+    return vg_device_drain(device, stream, spin);
 }
 
 static int hip_event_elapsed(VgDevice *device, VgEvent from, VgEvent to, float *milliseconds)

@@ -172,26 +172,25 @@ static int open_runtime(AVHWDeviceContext *ctx)
 {
     static const char *const names[] = { "libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so" };
     Hip *hip = hip_of(ctx);
-    const char *missing = NULL, *found = NULL;
+    const char *missing = NULL, *name = NULL;
     char reason[300] = "";
-    int is_absent = 0;
+    int n = FF_ARRAY_ELEMS(names), is_absent = 0;
 
     if (hip->library)
         return 0;
-    /* One that is in the process already: to a second runtime its streams and its memory would mean nothing. */
-    for (int i = 0; i < FF_ARRAY_ELEMS(names) && !hip->library; i++)
-        hip->library = dlopen(found = names[i], RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE | RTLD_NOLOAD);
-    for (int i = 0; i < FF_ARRAY_ELEMS(names) && !hip->library; i++) {
-        /* It stays in memory when it is closed: it has threads of its own. */
-        hip->library = dlopen(found = names[i], RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-        if (!hip->library) {
-            const char *error = dlerror();
+    /* First one that is in the process already: to a second runtime its streams and its memory would mean nothing. */
+    for (int i = 0; i < 2 * n && !hip->library; i++) {
+        const char *error;
 
-            /* That the first one is not there says less than what another one that is there lacks. */
-            if (error && (!*reason || (is_absent && !av_strstart(error, names[i], NULL)))) {
-                av_strlcpy(reason, error, sizeof(reason));
-                is_absent = av_strstart(error, names[i], NULL);
-            }
+        name = names[i % n];
+        /* It stays in memory when it is closed: it has threads of its own. */
+        hip->library = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE | (i < n ? RTLD_NOLOAD : 0));
+        if (hip->library || i < n || !(error = dlerror()))
+            continue;
+        /* That the first one is not there says less than what another one that is there lacks. */
+        if (!*reason || (is_absent && !av_strstart(error, name, NULL))) {
+            av_strlcpy(reason, error, sizeof(reason));
+            is_absent = av_strstart(error, name, NULL);
         }
     }
     if (!hip->library) {
@@ -208,8 +207,7 @@ static int open_runtime(AVHWDeviceContext *ctx)
     HIP_FUNCTIONS(LOOK_UP)
 #undef LOOK_UP
     if (missing) {
-        av_log(ctx, AV_LOG_ERROR, "%s has no function %s: install the HIP runtime of ROCm 5 or later\n", found,
-               missing);
+        av_log(ctx, AV_LOG_ERROR, "%s has no function %s: install the HIP runtime of ROCm 5 or later\n", name, missing);
         close_runtime(hip);
         return AVERROR(ENOSYS);
     }

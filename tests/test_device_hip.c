@@ -232,8 +232,6 @@ static void a_runtime_may_not_take_what_fits(void **state)
 {
     static const int codes[] = { hipErrorInvalidImage, hipErrorNoBinaryForGpu, hipErrorSharedObjectInitFailed };
     (void)state;
-    hipstand_set_arch(vg_images_hip[0].target);
-    softgpu_set_wave(strncmp(vg_images_hip[0].target, "gfx9", 4) ? 32 : 64);
     VgDevice *d = opened(NULL);
     for (unsigned i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
         VgModule module;
@@ -445,7 +443,7 @@ int main(void)
         cmocka_unit_test_setup(streams_do_not_wait_for_the_default_stream, before_each_with_kernels),
         cmocka_unit_test_setup(timed_events_tell_times, before_each_with_kernels),
         cmocka_unit_test_setup(one_image_fits, before_each),
-        cmocka_unit_test_setup(a_runtime_may_not_take_what_fits, before_each),
+        cmocka_unit_test_setup(a_runtime_may_not_take_what_fits, before_each_with_kernels),
         cmocka_unit_test_setup(images_are_tried_where_the_architecture_is_unknown, before_each),
         cmocka_unit_test_setup(graphs_are_recorded_and_run_again, before_each_with_kernels),
         cmocka_unit_test_setup(failures_while_opening_leave_nothing, before_each),
